@@ -98,10 +98,7 @@ class BagFolder:
         """Returns finished bags that have not been examined, oldest first.
 
         A bag is finished once its metadata.yaml says so and its files have not changed since the last look; one that was never closed, or a
-        bare storage file, once it has not changed for `abandoned_after`.
-
-        Args:
-            now: [s], of any monotonic clock.
+        bare storage file, once it has not changed for `abandoned_after`. now: [s], of any monotonic clock.
         """
         found = []
         for path in _bags(self.path):
@@ -187,11 +184,7 @@ class BagFolder:
         """Records how a job ended; returns a remark on the consequences of a failure, or ''.
 
         Bags named in the message count as faulty and are left out with this recipe; the others stay new. If none is named, for example on a
-        full disk, all of them are retried later.
-
-        Args:
-            outcome: the message.
-            now: [s], as for `look`.
+        full disk, all of them are retried later. outcome: the message; now: as for `look`.
         """
         # Match whole names: drive_1 must not match drive_10.
         blamed = [bag for bag in job.bags if re.search(re.escape(bag) + r"(?![\w-]|\.\w)", outcome)] if failed else []

@@ -24,12 +24,7 @@ POLICIES = (OFF, MANUAL, AUTO)
 
 
 class Applier:
-    """Application and rollback of the versions in a store. Its methods may be called from any thread.
-
-    Attributes:
-        gates: verdicts on the version judged last.
-        waiting: text on the version whose automatic application is pending; empty: none.
-    """
+    """Application and rollback of the versions in a store. Its methods may be called from any thread."""
 
     def __init__(self, store: PosteriorStore, *, policy: Callable[[], str], limits: Callable[[], GateLimits],
                  speed: Callable[[], float | None], changed: Callable[[Version | None], None]) -> None:
@@ -38,8 +33,8 @@ class Applier:
         self._store, self._policy, self._limits, self._speed, self._changed = store, policy, limits, speed, changed
         self._lock = threading.RLock()
         self._pending: Version | None = None
-        self.gates: list[GateResult] = []
-        self.waiting = ""
+        self.gates: list[GateResult] = []  # verdicts on the version judged last
+        self.waiting = ""  # text on the version whose automatic application is pending
 
     def judge(self, version: Version) -> list[GateResult]:
         """Returns the gates' verdicts on a version, against the one in force and the vehicle's speed."""
@@ -139,14 +134,7 @@ class Conclusion:
 
 
 class Calibrations:
-    """Runner of calibrations, which stores their results.
-
-    Attributes:
-        latest: state and progress of the last one.
-        busy: one is running, or about to.
-        paused: it waits, and no other begins.
-        ending: set while the node is not active: an interrupted job of the watched folder then goes on later.
-    """
+    """Runner of calibrations, which stores their results."""
 
     def __init__(self, store: PosteriorStore, applier: Applier, folder: BagFolder | None, *, share: Callable[[], Share], ground: str,
                  publishable: Callable[[Mapping[str, Any], Mapping[str, Any]], Any], changed: Callable[[], None], log: Any) -> None:
@@ -162,9 +150,9 @@ class Calibrations:
         self._store, self._applier, self._folder, self._share = store, applier, folder, share
         self._ground = ground
         self._publishable, self._changed, self._log = publishable, changed, log
-        self.latest = State.IDLE, Progress()
-        self.busy = self.paused = False
-        self.ending = threading.Event()
+        self.latest = State.IDLE, Progress()  # of the last calibration
+        self.busy = self.paused = False  # one runs, or is about to; it waits, and no other begins
+        self.ending = threading.Event()  # while the node is not active: an interrupted job of the watched folder then goes on later
         self._process: CalibrationProcess | None = None
         self._worker: threading.Thread | None = None
 
@@ -198,7 +186,6 @@ class Calibrations:
         self._worker.start()
 
     def pause(self, paused: bool) -> None:
-        """Pauses or resumes the running calibration."""
         self.paused = paused
         if self._process is not None:
             self._process.pause(paused)

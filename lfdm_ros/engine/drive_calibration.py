@@ -1,8 +1,6 @@
 """Calibration from one drive: a recipe with the identifiable unknowns, then the results, and a comparison of the vehicle before and after
 on that drive. All by `lfdm` in child processes, as their imports take seconds. Independent of ROS."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

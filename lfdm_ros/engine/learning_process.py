@@ -121,7 +121,6 @@ class LearningProcess:
 
     @property
     def waiting(self) -> int:
-        """Number of stretches in the queue."""
         return len(self._jobs) + self._in_flight
 
     def news(self) -> tuple[FrictionPosteriorMap, int] | None:

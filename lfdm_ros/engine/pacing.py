@@ -20,22 +20,16 @@ PATIENCE, DISCOVERY = 5.0, 3.0
 
 
 class Pacer:
-    """Schedule of ticks. Deadlines are multiples from an anchor, so that lateness does not accumulate.
-
-    Attributes:
-        overruns: ticks begun more than one whole wall period after their deadline.
-        held: the next tick is due, but was not permitted at the last query.
-        lateness: wall time [s] by which each of the last ticks began after its deadline.
-    """
+    """Schedule of ticks. Deadlines are multiples from an anchor, so that lateness does not accumulate."""
 
     def __init__(self, period: float, factor: float, now: float) -> None:
         """Anchors the deadlines at `now`. period: simulated time of a tick [s]. factor: simulated seconds per wall second; 0: as fast as
         possible. now: wall time [s], of any monotonic clock."""
         self.period, self.factor = period, factor
-        self.overruns = 0
+        self.overruns = 0  # ticks begun more than one whole wall period after their deadline
         self._held_back = 0.0
-        self.lateness: deque[float] = deque(maxlen=100_000)
-        self.held = False
+        self.lateness: deque[float] = deque(maxlen=100_000)  # wall time [s] from the deadline to the begin of the last ticks
+        self.held = False  # the next tick is due, but was not permitted at the last query
         self._last = now  # wall time of the last tick
         self._anchor(now)
 
@@ -44,7 +38,6 @@ class Pacer:
         self._ticks = 1
 
     def set_factor(self, factor: float, now: float) -> None:
-        """Changes the speed from now on."""
         self.factor = factor
         self._anchor(now)
 
@@ -67,7 +60,6 @@ class Pacer:
         return max(due, permitted)
 
     def tick(self, now: float) -> None:
-        """Records the start of a tick."""
         if self.held:  # lost time is not caught up
             self._held_back = self.held_back(now)
             self.resume(now)

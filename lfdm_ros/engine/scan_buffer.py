@@ -110,7 +110,6 @@ class ScanBuffer:
 
     @property
     def waiting(self) -> int:
-        """Number of scans that were not evaluated yet."""
         return len(self._scans)
 
     @property
@@ -178,33 +177,25 @@ class ScanBuffer:
 
 
 class ScanBuffers:
-    """The buffers of one tracker: `lidar`, and those of a radar and of a second LIDAR where there are."""
+    """The buffers of one tracker: `lidar`, `radar`, and `rear` of a second LIDAR, None where there is none."""
 
     def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float, lidar_latency: float, tolerance_ns: int,
                  radar: Sensor[RadarScan] | None) -> None:
         """Creates empty buffers; as `ScanBuffer`. radar: of it place, rate and latency count."""
         self.lidar = ScanBuffer(tracker, refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, tolerance_ns=tolerance_ns)
         history = self.lidar.history
-        self._radar = None if radar is None else ScanBuffer(
+        self.radar = None if radar is None else ScanBuffer(
             tracker, refusals, lidar_rate=radar.rate, lidar_latency=radar.latency, tolerance_ns=tolerance_ns, radar=radar.mount,
             history=history)
-        self._rear = None if not isinstance(tracker, TwoLidars) else ScanBuffer(
+        self.rear = None if not isinstance(tracker, TwoLidars) else ScanBuffer(
             tracker.rear, refusals, lidar_rate=tracker.sensor.rate, lidar_latency=tracker.sensor.latency, tolerance_ns=tolerance_ns,
             history=history, kind="rear scan")
-        self._all = [buffer for buffer in (self.lidar, self._rear, self._radar) if buffer is not None]
+        self._all = [buffer for buffer in (self.lidar, self.rear, self.radar) if buffer is not None]
 
     def forget(self, keep: Callable[[int], bool]) -> None:
         """Discards all but the scans and returns whose stamp `keep` accepts."""
         for buffer in self._all:
             buffer.forget(keep)
-
-    def offer_returns(self, stamp_ns: int, scan: RadarScan) -> bool:
-        """Takes returns; False: refused, or known, or there is no radar."""
-        return self._radar is not None and self._radar.offer(stamp_ns, scan)
-
-    def offer_rear(self, stamp_ns: int, scan: Scan) -> bool:
-        """Takes a scan of the second LIDAR; False: refused, or known, or there is none."""
-        return self._rear is not None and self._rear.offer(stamp_ns, scan)
 
     def due(self, now_ns: int, first_ns: int | None) -> list[str]:
         """Returns the kinds that should be here and are not; first_ns: stamp of the first state."""
@@ -221,9 +212,8 @@ class ScanBuffers:
 
     def blind_behind(self, now_ns: int) -> str:
         """Returns a message where there is a second LIDAR and no scan of it for a second; empty: it sees."""
-        if self._rear is None or self._rear.age(now_ns) <= REAR_PATIENCE:
+        if self.rear is None or (age := self.rear.age(now_ns)) <= REAR_PATIENCE:
             return ""
-        age = self._rear.age(now_ns)
         return "blind behind: no rear scan " + ("yet" if math.isnan(age) else f"for {age:.2f} s")
 
     def look(self) -> Obstacles | None:
@@ -261,15 +251,18 @@ class SensingPilot(Generic[Decision]):
 
     def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
         """Takes a scan; returns the decision for a state that waited for it."""
-        return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
+        return self._offer(self.scans, stamp_ns, scan)
 
     def returns(self, stamp_ns: int, scan: RadarScan) -> Decision | None:
         """Takes the radar's returns, of a pilot with a radar; as `scan`."""
-        return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
+        return self._offer(self._sensors.radar, stamp_ns, scan)
 
     def rear_scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
         """Takes a scan of the second LIDAR, of a pilot with one; as `scan`."""
-        return self._barrier.release() if self._sensors.offer_rear(stamp_ns, scan) else None
+        return self._offer(self._sensors.rear, stamp_ns, scan)
+
+    def _offer(self, buffer: ScanBuffer | None, stamp_ns: int, scan: Scan | RadarScan) -> Decision | None:
+        return self._barrier.release() if buffer is not None and buffer.offer(stamp_ns, scan) else None
 
     def blind_behind(self, now_ns: int) -> str:
         """Returns a message where there is a second LIDAR whose scans stay out; empty: it sees, or there is none."""

@@ -26,11 +26,7 @@ class Segmenter:
     """Division of states and commands, as they come, into stretches of the drive, each given out once it is whole.
 
     A drive that is interrupted, because states stay out, the clock goes back or the vehicle is put elsewhere, is given out up to there, and
-    another one begins.
-
-    Attributes:
-        interruptions: counts by kind.
-        place: of the vehicle at the last state [m]; frame: of the states; stamp_ns: of the last one, 0: there was none.
+    another one begins. interruptions: counts by kind; place: of the vehicle at the last state [m]; stamp_ns: of that, 0: there was none.
     """
 
     def __init__(self, refusals: Refusals, actuators: Actuators | None, timeout: float = 0.5,

@@ -65,19 +65,15 @@ class Stepper:
         """Creates a loop at rest, at time 0.
 
         Args:
-            simulator: compiled and reset to the initial state.
-            steps_per_tick: physics steps in a publishing period.
-            stepping: FREE_RUNNING or LOCKSTEP.
-            gate: validates the commands.
+            simulator, actuator: as `ActuatedPlant`; steps_per_tick: physics steps in a publishing period.
+            stepping: FREE_RUNNING or LOCKSTEP; gate: validates the commands.
             publish: called in the loop's thread with each new state, the initial one included.
             speed_factor: simulated seconds per wall second, 0: as fast as possible.
             stop_time: simulated time [s] after which the loop stands still and calls `ended`; 0: never.
-            actuator: between the gate and the vehicle; None: commands act at once. A selector follows in either case.
             answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
                 waited; 0: never.
             has_driver: returns whether any driver is known that could send commands; free running.
-            failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
-                has ended with an exception.
+            failed: called with the reason when the stop time will not come by itself, or the loop has ended with an exception.
         """
         self._plant = ActuatedPlant(simulator, steps_per_tick, actuator)
         self._period_ns, self._lockstep = self._plant.period_ns, stepping == LOCKSTEP
@@ -158,7 +154,6 @@ class Stepper:
         self._window.restart(self.time)
 
     def pause(self, paused: bool) -> None:
-        """Stops simulated time, or lets it go on."""
         with self._wake:
             self._paused = paused
             self._budget = 0
