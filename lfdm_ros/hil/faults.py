@@ -84,7 +84,6 @@ class Fault:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Affected signals."""
         return GROUPS.get(self.signal, (self.signal,))
 
     def __str__(self) -> str:

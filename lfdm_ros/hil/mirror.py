@@ -53,7 +53,6 @@ class Mirror:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops receiving and closes the link."""
         self._running = False
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()

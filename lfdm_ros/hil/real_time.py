@@ -111,7 +111,6 @@ class Timing:
         self.begin()
 
     def end(self) -> None:
-        """Ends the tick's work."""
         self.work.add(time.monotonic() - self._began)
 
     def wait(self) -> None:

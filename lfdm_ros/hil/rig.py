@@ -38,25 +38,15 @@ _MAX_TIMED = 64  # last packets whose answers are timed
 
 @dataclass(frozen=True)
 class Pace:
-    """Pace of a rig.
+    """Pace of a rig. After an unanswered tick of lockstep an answer may take the loop's period, until the next answer comes."""
 
-    Attributes:
-        mode: REAL_TIME or LOCKSTEP.
-        policy: after a missed deadline, one of `timing.POLICIES`.
-        wait_limit: lockstep: maximum wall time [s] of an answer; after an unanswered tick the loop's period, until the next answer.
-        on_silence: reaction beyond it; GO_ON: with the last command until the gate's time-out; END: the run ends as failed.
-        free_wheel: lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period.
-        stop_time: simulated time [s] at which the run ends; 0: never.
-        publish_every: ticks between two published states.
-    """
-
-    mode: str = REAL_TIME
-    policy: str = SKIP
-    wait_limit: float = 1.0
-    on_silence: str = GO_ON
-    free_wheel: float = 0.0
-    stop_time: float = 0.0
-    publish_every: int = 1
+    mode: str = REAL_TIME  # or LOCKSTEP
+    policy: str = SKIP  # after a missed deadline, one of POLICIES
+    wait_limit: float = 1.0  # lockstep: maximum wall time [s] of an answer
+    on_silence: str = GO_ON  # beyond it, with the last command until the gate's time-out; END: the run ends as failed
+    free_wheel: float = 0.0  # lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period
+    stop_time: float = 0.0  # simulated time [s] at which the run ends; 0: never
+    publish_every: int = 1  # ticks between two published states
     request: RealTimeRequest = field(default_factory=RealTimeRequest)
 
 
@@ -127,7 +117,6 @@ class Rig:
 
     @property
     def output_index(self) -> dict[str, int]:
-        """Indices of the model's outputs by name."""
         return self._plant.simulator.output_index
 
     def stop(self) -> None:
@@ -140,22 +129,10 @@ class Rig:
         self._thread = self._publisher = None
         self.link.close()
 
-    def join(self, timeout: float | None = None) -> bool:
-        """Waits until the loop ends by itself, at most `timeout` [s]; returns True if it has."""
-        if self._thread is not None:
-            self._thread.join(timeout)
-        return self._thread is None or not self._thread.is_alive()
-
     @property
     def time(self) -> float:
         """Simulated time [s]."""
         return 1e-9 * self.time_ns
-
-    @property
-    def pose(self) -> tuple[float, float, float]:
-        """Pose x, y [m] and yaw [rad] of the last state."""
-        index = self.output_index
-        return self._outputs[index["x"]], self._outputs[index["y"]], self._outputs[index["yaw"]]
 
     @property
     def timed_out(self) -> bool:
