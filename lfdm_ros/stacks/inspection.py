@@ -81,7 +81,6 @@ class Inspector(ObserverNode):
         return sum(end.node_name != own_name for end in ends[0]), sum(end.node_name != own_name for end in ends[1])
 
     def nodes(self) -> list[str]:
-        """Returns the full names of the nodes."""
         return self._settled(self._node_names)
 
     def services(self) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Files for tools that show a stack, one set for each namespace of its vehicles: RViz, Lichtblick (Foxglove's format), PlotJuggler."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
@@ -21,31 +22,16 @@ _QUEUE = 10  # messages queued for their transforms
 Settings = dict[str, Any]
 
 
-def _scan(colour: str) -> Settings:
-    return {"Color": colour, "Color Transformer": "FlatColor", "Style": "Points", "Size (Pixels)": 4, "Decay Time": 0.0, "Alpha": 1.0}
-
-
-def _path(colour: str) -> Settings:
-    return {"Color": colour, "Line Style": "Billboards", "Line Width": 0.2, "Alpha": 1.0, "Pose Style": "None"}
-
-
-def _odometry(colour: str) -> Settings:
-    return {"Color": colour, "Shape": "Arrow", "Keep": 100, "Position Tolerance": 0.5, "Angle Tolerance": 0.1,
-            "Covariance": {"Value": False}}
-
-
-def _pose(colour: str) -> Settings:
-    return {"Color": colour, "Shape": "Arrow", "Shaft Length": 3.0, "Head Length": 1.0}
-
-
-# RViz's display class and its settings for a colour, by message type.
-_DISPLAYS: dict[str, tuple[str, Callable[[str], Settings]]] = {
-    "sensor_msgs/msg/LaserScan": ("LaserScan", _scan),
-    "nav_msgs/msg/Path": ("Path", _path),
-    "nav_msgs/msg/Odometry": ("Odometry", _odometry),
-    "geometry_msgs/msg/PoseStamped": ("Pose", _pose),
-    "nav_msgs/msg/OccupancyGrid": ("Map", lambda colour: {"Alpha": 0.4, "Color Scheme": "costmap", "Draw Behind": True}),
-    "visualization_msgs/msg/MarkerArray": ("MarkerArray", lambda colour: {"Namespaces": {}}),
+# RViz's display class and its settings, by message type; a display with a "Color" gets one of its own.
+_DISPLAYS: dict[str, tuple[str, Settings]] = {
+    "sensor_msgs/msg/LaserScan": ("LaserScan", {"Color": "", "Color Transformer": "FlatColor", "Style": "Points", "Size (Pixels)": 4,
+                                                "Decay Time": 0.0, "Alpha": 1.0}),
+    "nav_msgs/msg/Path": ("Path", {"Color": "", "Line Style": "Billboards", "Line Width": 0.2, "Alpha": 1.0, "Pose Style": "None"}),
+    "nav_msgs/msg/Odometry": ("Odometry", {"Color": "", "Shape": "Arrow", "Keep": 100, "Position Tolerance": 0.5, "Angle Tolerance": 0.1,
+                                           "Covariance": {"Value": False}}),
+    "geometry_msgs/msg/PoseStamped": ("Pose", {"Color": "", "Shape": "Arrow", "Shaft Length": 3.0, "Head Length": 1.0}),
+    "nav_msgs/msg/OccupancyGrid": ("Map", {"Alpha": 0.4, "Color Scheme": "costmap", "Draw Behind": True}),
+    "visualization_msgs/msg/MarkerArray": ("MarkerArray", {"Namespaces": {}}),
 }
 
 
@@ -78,7 +64,8 @@ def rviz_configuration(graph: list[Connection], frame: str, transforms: bool) ->
 def _display(connection: Connection, colour: str) -> Settings:
     kind, settings = _DISPLAYS[connection.type_name]
     topic = {**_topic(connection.name, connection.endpoint.qos), "Filter size": _QUEUE}
-    return {"Class": _DEFAULT + kind, "Name": connection.name, "Enabled": True, "Value": True, "Topic": topic, **settings(colour)}
+    own = {key: colour if key == "Color" else deepcopy(value) for key, value in settings.items()}  # shared ones would be YAML anchors
+    return {"Class": _DEFAULT + kind, "Name": connection.name, "Enabled": True, "Value": True, "Topic": topic, **own}
 
 
 def _topic(name: str, profile: QoSProfile | None) -> Settings:

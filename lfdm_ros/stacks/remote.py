@@ -117,7 +117,6 @@ class RemoteNode:
         self._pending.clear()
 
     def reset_heartbeat(self) -> None:
-        """Resets the time since the last answer."""
         self._forget_requests()
         self._answered = self._beat = time.monotonic()
 

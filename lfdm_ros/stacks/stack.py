@@ -139,7 +139,6 @@ class NodeEntry:
         return moved(now) if now else kind.REMOVED.get(name, "")
 
     def value(self, name: str) -> Value:
-        """Returns the value of a parameter in this stack."""
         return self.parameters.get(name, self.table[name].default)
 
 
