@@ -133,7 +133,6 @@ class NetworkLink(Generic[T]):
 
     @property
     def under_way(self) -> int:
-        """Number of items in transit."""
         return len(self._in_transit)
 
     def statistics(self, time: float) -> LinkStatistics:
