@@ -1,7 +1,5 @@
 """Converts messages of the graph for the page (`wire`); of rclpy or of a bag, which have the same fields. Without ROS."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Replay of a bag on the cockpit's page, without ROS, with the messages of a live run; seekable."""
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile
@@ -254,7 +252,6 @@ class Player:
 
     @property
     def status(self) -> dict[str, Any]:
-        """State of the replay, for the page."""
         return {"time": round(self.time, 3), "duration": self.duration, "playing": self.playing, "rate": self.rate,
                 "loaded": round(self.loaded, 3), "name": self.recording.path.name, "other": self.other.path.name if self.other else ""}
 

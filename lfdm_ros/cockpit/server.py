@@ -146,7 +146,6 @@ class CockpitServer:
                 self._loop.call_soon_threadsafe(self._flush)
 
     def refuse(self, error: Refused) -> None:
-        """Counts a refusal."""
         self.refused[error.reason] += 1
         self._on_refusal(error)
 
@@ -168,12 +167,10 @@ class CockpitServer:
             self.refuse(error)
 
     def enter(self, client: int, name: str) -> None:
-        """Adds a client to the seat."""
         with self._lock:
             self.seat.enter(client, name)
 
     def leave(self, client: int) -> None:
-        """Removes a client from the seat."""
         with self._lock:
             self.seat.leave(client)
 
@@ -448,7 +445,6 @@ class _View(_Socket):
             self._writes.append(asyncio.ensure_future(written))
 
     def unwritten(self) -> int:
-        """Returns the number of unwritten messages."""
         while self._writes and self._writes[0].done():
             _settle(self._writes.popleft())
         return len(self._writes)
