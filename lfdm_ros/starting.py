@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+from functools import partial
 
 
 def disable_avx512() -> None:
@@ -18,7 +19,7 @@ def disable_avx512() -> None:
 
 
 def start(module: str, node: bool = True) -> int:
-    """Imports a module and runs its `main()`.
+    """Imports a module and runs its `main()`, or, where it has none, the node that it defines.
 
     The import takes seconds, in which there is nothing to shut down: a signal then ends the process silently at once.
 
@@ -32,10 +33,14 @@ def start(module: str, node: bool = True) -> int:
     handlers = {number: signal.signal(number, lambda number, frame: os._exit(0 if node else 128 + number))
                 for number in (signal.SIGINT, signal.SIGTERM)}
     program = importlib.import_module(module)
+    main = getattr(program, "main", None)
+    if main is None:
+        runtime = importlib.import_module("lfdm_ros.ros.runtime")
+        main = partial(runtime.run_node, runtime.node_in(program))
     for number, handler in handlers.items():
         signal.signal(number, handler)
     try:
-        return int(program.main() or 0)
+        return int(main() or 0)
     except KeyboardInterrupt:  # after its end
         return 0 if node else 130
     finally:

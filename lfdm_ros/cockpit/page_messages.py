@@ -1,7 +1,5 @@
 """Converts messages of the graph for the page (`wire`); of rclpy or of a bag, which have the same fields. Without ROS."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -162,10 +160,8 @@ def ground(message: Any, kind: int = GROUND) -> bytes:
     """Packs a map: x, y, spacing [m] of its grid, nx, ny; minimum and step of the layers; layers of step above 0 in uint16.
 
     Layers: height [m], friction relative to the vehicle's road, its standard deviation. A value is minimum + (code - 1) step; code 0:
-    unknown. A map of more than 256 nodes a side is thinned to every second, third ... node.
-
-    Raises:
-        InputError: as `read_grid_map`, or impossible limits of friction.
+    unknown. A map of more than 256 nodes a side is thinned to every second, third ... node. Raises InputError: as `read_grid_map`, or
+    impossible limits of friction.
     """
     grid, layers = read_grid_map(message)
     every = -(-max(grid.nx, grid.ny) // _MAX_NODES)

@@ -1,7 +1,5 @@
 """Replay of a bag on the cockpit's page, without ROS, with the messages of a live run; seekable."""
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile
@@ -110,11 +108,7 @@ class ReplayTracks:
         self._before: dict[str, Any] = {}
 
     def load(self) -> Iterator[float]:
-        """Reads the bag; yields its progress [0, 1].
-
-        Raises:
-            InputError: it cannot be read, or has no vehicle/state.
-        """
+        """Reads the bag; yields its progress [0, 1]. Raises InputError: it cannot be read, or has no vehicle/state."""
         with open_bag(self.path) as bag:
             names = {connection.id: name for name in ("tf_static", *page_messages.PERIODS) for connection in _find(bag, name)}
             if "vehicle/state" not in names.values():
@@ -211,19 +205,11 @@ class Player:
         return sorted([*self.recording.events, *((time, f"{self.other.path.name}: {text}") for time, text in self.other.events)])
 
     def read(self) -> None:
-        """Reads the next part of each.
-
-        Raises:
-            InputError: as `ReplayTracks.load`.
-        """
+        """Reads the next part of each. Raises InputError: as `ReplayTracks.load`."""
         self.loaded = min(next(reading, 1.0) for reading in self._reading)
 
     def request(self, name: str, value: Any, page: str = "") -> None:
-        """Executes a request of a page: seek [s], play, rate.
-
-        Raises:
-            Refused: unknown, or a wrong value.
-        """
+        """Executes a request of a page: seek [s], play, rate. Raises Refused: unknown, or a wrong value."""
         number = type(value) in (int, float) and abs(value) < 1e12  # false for NaN
         if name == "seek" and number:
             # Beyond the loaded part: `advance` waits for it.
@@ -266,22 +252,14 @@ class Player:
 
     @property
     def status(self) -> dict[str, Any]:
-        """State of the replay, for the page."""
         return {"time": round(self.time, 3), "duration": self.duration, "playing": self.playing, "rate": self.rate,
                 "loaded": round(self.loaded, 3), "name": self.recording.path.name, "other": self.other.path.name if self.other else ""}
 
 
 def serve(player: Player, server_of: Callable[[OnRequest], CockpitServer], *, announce: Callable[[str], None],
           ended: Callable[[], bool] = lambda: False) -> None:
-    """Serves a player until `ended` or an interrupt; reads while playing.
-
-    Args:
-        server_of: creates the server, given its request handler.
-        announce: called with the address once the first part is read.
-
-    Raises:
-        InputError: as `ReplayTracks.load`.
-    """
+    """Serves a player until `ended` or an interrupt; reads while playing. server_of: creates the server, given its request handler.
+    announce: called with the address once the first part is read. Raises InputError: as `ReplayTracks.load`."""
     player.read()
     server = server_of(player.request)
     server.start()

@@ -22,11 +22,7 @@ _KEYS = {"number", "time", "held", "steering", "throttle", "brake", "picture"}
 
 @dataclass(frozen=True)
 class SeatSettings(Declared):
-    """Times and pedals of the seat.
-
-    Raises:
-        InputError: a value is out of its range.
-    """
+    """Times and pedals of the seat. Raises InputError: a value is out of its range."""
 
     ABOUT = "cockpit: "
 
@@ -55,11 +51,7 @@ class Intent:
 
     @classmethod
     def parse(cls, text: str | bytes) -> Intent:
-        """Reads an input from JSON.
-
-        Raises:
-            Refused: too long, malformed, not finite or out of range.
-        """
+        """Reads an input from JSON. Raises Refused: too long, malformed, not finite or out of range."""
         if len(text) > MAX_INPUT:
             raise Refused(f"an input of {len(text)} characters; at most {MAX_INPUT}", TOO_MANY)
         try:
@@ -95,11 +87,7 @@ class PageRate:
         self._arrivals: deque[float] = deque()
 
     def check(self, time: float) -> None:
-        """Counts a message at a time [s].
-
-        Raises:
-            Refused: more than MAX_INPUT_RATE in the last second.
-        """
+        """Counts a message at a time [s]. Raises Refused: more than MAX_INPUT_RATE in the last second."""
         while self._arrivals and time - self._arrivals[0] > 1.0:
             self._arrivals.popleft()
         if len(self._arrivals) >= MAX_INPUT_RATE:
@@ -151,11 +139,8 @@ class Seat:
         return self._clients[client].name if client in self._clients else ""
 
     def take(self, client: int, time: float, intent: Intent, picture_age: float) -> None:
-        """Processes an input of a client, with the age [s] of its displayed picture.
-
-        Raises:
-            Refused: old, late, too many, or of a second driver.
-        """
+        """Processes an input of a client, with the age [s] of its displayed picture. Raises Refused: old, late, too many, or of a second
+        driver."""
         state = self._clients[client]
         self._check(state, time, intent)
         timed_out = time - state.received_at > self.settings.input_timeout

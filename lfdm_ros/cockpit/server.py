@@ -53,13 +53,8 @@ OnRequest = Callable[[str, Any, str], None]
 
 
 class CockpitServer:
-    """Serves the page; methods may be called from any thread.
-
-    Attributes:
-        url: address with the token, to open in a browser; once `start` has returned.
-        refused: number of refused connections and messages, by reason.
-        on_input: called after each accepted input, in the server's thread.
-    """
+    """Serves the page; methods may be called from any thread. url: address with the token, to open in a browser; once `start` has returned.
+    refused: number of refused connections and messages, by reason. on_input: called after each accepted input, in the server's thread."""
 
     def __init__(self, seat: Seat, on_request: OnRequest, *, address: str = "127.0.0.1", port: int = 0, certificate: str = "",
                  key: str = "", insecure: bool = False, hosts: Sequence[str] = (),
@@ -96,14 +91,8 @@ class CockpitServer:
         self.url, self.hosts = "", frozenset[str]()
         self.on_input: Callable[[], None] = lambda: None
 
-    # ---- any thread ----------------------------------------------------------------------------------------------------
-
     def start(self) -> None:
-        """Starts listening.
-
-        Raises:
-            InputError: the port is taken, or the address is not of this machine.
-        """
+        """Starts listening. Raises InputError: the port is taken, or the address is not of this machine."""
         self._thread.start()
         if not self._started.wait(_START_TIMEOUT) or self._failure is not None:
             raise InputError(f"cockpit: {self._address} port {self._port}: {self._failure or 'the server does not start'}")
@@ -125,11 +114,7 @@ class CockpitServer:
             self.seat.stop()
 
     def resume(self, page: str) -> None:
-        """Ends a stop.
-
-        Raises:
-            Refused: another page has the seat.
-        """
+        """Ends a stop. Raises Refused: another page has the seat."""
         with self._lock:
             if self.seat.driver is not None and self.seat.name(self.seat.driver) != page:
                 raise Refused(f"{self.seat.name(self.seat.driver)} has the seat: it resumes")
@@ -161,11 +146,8 @@ class CockpitServer:
                 self._loop.call_soon_threadsafe(self._flush)
 
     def refuse(self, error: Refused) -> None:
-        """Counts a refusal."""
         self.refused[error.reason] += 1
         self._on_refusal(error)
-
-    # ---- the server's thread -------------------------------------------------------------------------------------------
 
     def picture_age(self, number: int) -> float:
         """Returns the age [s] of a state by its number; infinite if unknown."""
@@ -185,12 +167,10 @@ class CockpitServer:
             self.refuse(error)
 
     def enter(self, client: int, name: str) -> None:
-        """Adds a client to the seat."""
         with self._lock:
             self.seat.enter(client, name)
 
     def leave(self, client: int) -> None:
-        """Removes a client from the seat."""
         with self._lock:
             self.seat.leave(client)
 
@@ -465,7 +445,6 @@ class _View(_Socket):
             self._writes.append(asyncio.ensure_future(written))
 
     def unwritten(self) -> int:
-        """Returns the number of unwritten messages."""
         while self._writes and self._writes[0].done():
             _settle(self._writes.popleft())
         return len(self._writes)

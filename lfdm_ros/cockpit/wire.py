@@ -4,8 +4,6 @@ A binary message is a header of 16 bytes, little-endian: kind (uint8), 3 bytes o
 values, or the bytes of a JPEG. Others are JSON. `page/wire.js` reads both.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

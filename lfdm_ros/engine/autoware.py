@@ -39,8 +39,6 @@ class AutowareVehicle:
         self._actuator: Actuator = Actuator()
         self._last: tuple[float, ...] | None = None
 
-    # ---- called by the simulator ---------------------------------------------------------------------------------------
-
     def load_params(self, path: str) -> None:
         """Reads the settings from a file, given by its path or its name in config/autoware. Raises InputError: names the file and the
         key."""
@@ -87,8 +85,6 @@ class AutowareVehicle:
         self._inputs, self._time = before, begin + self._dt
         self._last = self._state(simulator)
         return self._last
-
-    # ---- the vehicle -----------------------------------------------------------------------------------------------------
 
     def _make(self) -> None:
         changes = self._settings.get("vehicle_changes") or []

@@ -73,15 +73,8 @@ class BagFolder:
 
     def __init__(self, folder: str | os.PathLike[str], recipe: str, memory: str | os.PathLike[str], *,
                  abandoned_after: float = 60.0, continuing: bool = False) -> None:
-        """Opens a folder and its memory.
-
-        Args:
-            continuing: new bags continue a posterior.
-            abandoned_after: seconds without a change after which an unclosed bag counts as finished.
-
-        Raises:
-            InputError: no such folder or recipe, or the memory cannot be read.
-        """
+        """Opens a folder and its memory. continuing: new bags continue a posterior. abandoned_after: seconds without a change after which
+        an unclosed bag counts as finished. Raises InputError: no such folder or recipe, or the memory cannot be read."""
         self.path = Path(folder)
         if not self.path.is_dir():
             raise InputError(f"watch_directory {folder} is not a folder")
@@ -101,16 +94,11 @@ class BagFolder:
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"{self._memory} is damaged ({error}); move it away, and all bags are new again") from None
 
-    # ---- bags ----------------------------------------------------------------------------------------------------------
-
     def look(self, now: float) -> list[Path]:
         """Returns finished bags that have not been examined, oldest first.
 
         A bag is finished once its metadata.yaml says so and its files have not changed since the last look; one that was never closed, or a
-        bare storage file, once it has not changed for `abandoned_after`.
-
-        Args:
-            now: [s], of any monotonic clock.
+        bare storage file, once it has not changed for `abandoned_after`. now: [s], of any monotonic clock.
         """
         found = []
         for path in _bags(self.path):
@@ -146,8 +134,6 @@ class BagFolder:
     def notes(self) -> dict[str, str]:
         """Returns the notes on recovered recordings by SHA-256."""
         return {bag.sha256: bag.note for bag in self._bags.values() if bag.note}
-
-    # ---- jobs ----------------------------------------------------------------------------------------------------------
 
     @property
     def unfinished(self) -> Job | None:
@@ -198,11 +184,7 @@ class BagFolder:
         """Records how a job ended; returns a remark on the consequences of a failure, or ''.
 
         Bags named in the message count as faulty and are left out with this recipe; the others stay new. If none is named, for example on a
-        full disk, all of them are retried later.
-
-        Args:
-            outcome: the message.
-            now: [s], as for `look`.
+        full disk, all of them are retried later. outcome: the message; now: as for `look`.
         """
         # Match whole names: drive_1 must not match drive_10.
         blamed = [bag for bag in job.bags if re.search(re.escape(bag) + r"(?![\w-]|\.\w)", outcome)] if failed else []

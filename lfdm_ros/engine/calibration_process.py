@@ -28,14 +28,8 @@ class CalibrationProcess:
     def __init__(self, recipe: str, bags: Sequence[str], out: str, *, draws: int = 0, chains: int = 0, seed: int = 0,
                  continue_from: str = "", ground: str = "", share: Share = DEFAULT_SHARE,
                  command: Sequence[str] = (*LFDM, "calibrate")) -> None:
-        """Assembles the command.
-
-        Args:
-            draws, chains, seed: 0: as the recipe says.
-            continue_from: folder of the posterior to continue; empty: none.
-            ground: that the bags were recorded on; empty: as the recipe says.
-            share: of the machine.
-        """
+        """Assembles the command. draws, chains, seed: 0: as the recipe says. continue_from: folder of the posterior to continue; empty:
+        none. ground: that the bags were recorded on; empty: as the recipe says. share: of the machine."""
         arguments = [*command, recipe, "--out", out, "--progress-json"]
         for bag in bags:
             arguments += ["--bag", bag]
@@ -46,15 +40,15 @@ class CalibrationProcess:
         self._arguments = share.command(arguments)
         self._lock = threading.Lock()
         self._child: subprocess.Popen[str] | None = None
-        self._paused = self._interrupted = False
-        self._last_words = ""
+        self._paused = self.interrupted = False
+        self.last_words = ""  # last line on stderr of the ended child
 
     def follow(self, report: Callable[[Progress], None]) -> int:
         """Runs the child and passes on each report until it ends; returns its exit status, negative: the signal that killed it. Raises
         OSError: the child does not start."""
         with tempfile.TemporaryFile() as errors:
             with self._lock:
-                if self._interrupted:
+                if self.interrupted:
                     return 128 + signal.SIGINT
                 # Started by the thread that waits for it, because the child ends with that thread. In a session of its own: Ctrl-C
                 # in the terminal reaches the node alone, which then interrupts the child.
@@ -71,32 +65,23 @@ class CalibrationProcess:
                         report(progress)
             status = child.wait()
             errors.seek(0)
-            self._last_words = last_line(errors.read())
+            self.last_words = last_line(errors.read())
         return status
 
     def interrupt(self) -> None:
         """Asks the child to stop and keep its finished work, also while it is paused; repeated calls have no effect."""
         with self._lock:
-            if not self._interrupted:
-                self._interrupted = True
+            if not self.interrupted:
+                self.interrupted = True
                 self._signal(os.kill, signal.SIGINT)  # not to workers of its own, which it ends itself
                 self._signal(os.killpg, signal.SIGCONT)
 
     def pause(self, paused: bool) -> None:
         """Suspends the child and its children, or resumes them."""
         with self._lock:
-            if not self._interrupted:
+            if not self.interrupted:
                 self._paused = paused
                 self._signal(os.killpg, signal.SIGSTOP if paused else signal.SIGCONT)
-
-    @property
-    def interrupted(self) -> bool:
-        return self._interrupted
-
-    @property
-    def last_words(self) -> str:
-        """Last line on stderr of the ended child."""
-        return self._last_words
 
     def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
         if self._child is not None and self._child.poll() is None:

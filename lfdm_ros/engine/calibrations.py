@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lfdm_ros.calibration.gates import SPEED, GateLimits, GateResult, finished_stages, refused, verdicts
 from lfdm_ros.calibration.progress import Progress
@@ -24,27 +24,17 @@ POLICIES = (OFF, MANUAL, AUTO)
 
 
 class Applier:
-    """Application and rollback of the versions in a store. Its methods may be called from any thread.
-
-    Attributes:
-        gates: verdicts on the version judged last.
-        waiting: text on the version whose automatic application is pending; empty: none.
-    """
+    """Application and rollback of the versions in a store. Its methods may be called from any thread."""
 
     def __init__(self, store: PosteriorStore, *, policy: Callable[[], str], limits: Callable[[], GateLimits],
                  speed: Callable[[], float | None], changed: Callable[[Version | None], None]) -> None:
-        """Creates an applier with no version pending.
-
-        Args:
-            policy: returns the present policy: OFF, MANUAL or AUTO.
-            speed: returns the present speed of the vehicle [m/s]; None: unknown.
-            changed: called with the version now in force; None: the vehicle file.
-        """
+        """Creates an applier with no version pending. policy: returns the present policy: OFF, MANUAL or AUTO. speed: returns the present
+        speed of the vehicle [m/s]; None: unknown. changed: called with the version now in force; None: the vehicle file."""
         self._store, self._policy, self._limits, self._speed, self._changed = store, policy, limits, speed, changed
         self._lock = threading.RLock()
         self._pending: Version | None = None
-        self.gates: list[GateResult] = []
-        self.waiting = ""
+        self.gates: list[GateResult] = []  # verdicts on the version judged last
+        self.waiting = ""  # text on the version whose automatic application is pending
 
     def judge(self, version: Version) -> list[GateResult]:
         """Returns the gates' verdicts on a version, against the one in force and the vehicle's speed."""
@@ -87,8 +77,7 @@ class Applier:
                 version = self._store.newest() if number is None else self._store.version(number)
                 if version is None:
                     return False, f"{self._store.path} holds no posterior yet"
-                reason = refused(self.judge(version))
-                if reason:
+                if reason := refused(self.judge(version)):
                     return False, f"version {version.number} is not applied: {reason}"
                 return True, self._put_in_force(version, "asked for, all gates passed")
             except InputError as error:
@@ -101,32 +90,26 @@ class Applier:
         """
         with self._lock:
             try:
-                journal = self._store.journal()
-                current = self._store.in_force()
-                newest = current.number if current else 0
+                newest = getattr(self._store.in_force(), "number", 0)
                 if number >= newest:
                     return False, f"version {number} is not before version {newest}, which is in force; use apply_posterior to go forward"
                 version = self._store.version(number) if number else None
-                if version is not None and all(entry.number != number for entry in journal):
-                    reason = refused(self.judge(version))
-                    if reason:
-                        return False, f"version {number} was never in force and does not pass: {reason}"
-                self._store.put_in_force(number, ROLLED_BACK, f"asked for, from version {newest}")
-                self._pending, self.waiting = None, ""
-                self._changed(version)
+                if version is not None and number not in [entry.number for entry in self._store.journal()] and (
+                        reason := refused(self.judge(version))):
+                    return False, f"version {number} was never in force and does not pass: {reason}"
+                self._enter(number, version, ROLLED_BACK, f"asked for, from version {newest}")
                 return True, f"back to version {number}" if number else "back to the vehicle file"
             except InputError as error:
                 return False, str(error)
 
-    def gate_records(self) -> list[dict[str, object]]:
-        """Returns the last verdicts, for a manifest."""
-        return [asdict(verdict) for verdict in self.gates]
-
     def _put_in_force(self, version: Version, why: str) -> str:
-        self._store.put_in_force(version.number, APPLIED, why)
+        self._enter(version.number, version, APPLIED, why)
+        return f"version {version.number} is in force"
+
+    def _enter(self, number: int, version: Version | None, how: str, why: str) -> None:
+        self._store.put_in_force(number, how, why)
         self._pending, self.waiting = None, ""
         self._changed(version)
-        return f"version {version.number} is in force"
 
 
 class State(Enum):
@@ -150,27 +133,11 @@ class Conclusion:
     posterior: Any = None
 
 
-class Log(Protocol):
-    """Logger of a node."""
-
-    def info(self, message: str) -> Any: ...
-    def warning(self, message: str) -> Any: ...
-    def error(self, message: str) -> Any: ...
-    def fatal(self, message: str) -> Any: ...
-
-
 class Calibrations:
-    """Runner of calibrations, which stores their results.
-
-    Attributes:
-        latest: state and progress of the last one.
-        busy: one is running, or about to.
-        paused: it waits, and no other begins.
-        ending: set while the node is not active: an interrupted job of the watched folder then goes on later.
-    """
+    """Runner of calibrations, which stores their results."""
 
     def __init__(self, store: PosteriorStore, applier: Applier, folder: BagFolder | None, *, share: Callable[[], Share], ground: str,
-                 publishable: Callable[[Mapping[str, Any], Mapping[str, Any]], Any], changed: Callable[[], None], log: Log) -> None:
+                 publishable: Callable[[Mapping[str, Any], Mapping[str, Any]], Any], changed: Callable[[], None], log: Any) -> None:
         """Creates a runner at rest.
 
         Args:
@@ -183,21 +150,17 @@ class Calibrations:
         self._store, self._applier, self._folder, self._share = store, applier, folder, share
         self._ground = ground
         self._publishable, self._changed, self._log = publishable, changed, log
-        self.latest = State.IDLE, Progress()
-        self.busy = self.paused = False
-        self.ending = threading.Event()
+        self.latest = State.IDLE, Progress()  # of the last calibration
+        self.busy = self.paused = False  # one runs, or is about to; it waits, and no other begins
+        self.ending = threading.Event()  # while the node is not active: an interrupted job of the watched folder then goes on later
         self._process: CalibrationProcess | None = None
         self._worker: threading.Thread | None = None
 
     def start(self, recipe: str, bags: Sequence[str], out: str, *, draws: int, chains: int, seed: int, continue_from: str = "",
               job: Job | None = None, report: Callable[[Progress], None] = lambda progress: None,
               end: Callable[[Conclusion], None] = lambda conclusion: None) -> None:
-        """Runs a calibration in a thread of its own, which calls `end` last.
-
-        Args:
-            recipe, bags, out, draws, chains, seed, continue_from: see `CalibrationProcess`.
-            job: of the watched folder; None: the calibration was requested.
-        """
+        """Runs a calibration in a thread of its own, which calls `end` last. recipe, bags, out, draws, chains, seed, continue_from: see
+        `CalibrationProcess`. job: of the watched folder; None: the calibration was requested."""
         self.busy = True
         self._process = process = CalibrationProcess(recipe, bags, out, draws=draws, chains=chains, seed=seed, continue_from=continue_from,
                                                      ground=self._ground, share=self._share())
@@ -223,15 +186,13 @@ class Calibrations:
         self._worker.start()
 
     def pause(self, paused: bool) -> None:
-        """Pauses or resumes the running calibration."""
         self.paused = paused
         if self._process is not None:
             self._process.pause(paused)
 
     def interrupt(self) -> bool:
         """Asks the running calibration to stop and keep its finished work; False: none runs."""
-        process = self._process
-        if process is not None:
+        if (process := self._process) is not None:
             process.interrupt()
         return process is not None
 
@@ -246,14 +207,9 @@ class Calibrations:
         self.latest = state, progress
         self._changed()
 
-    # ---- results -------------------------------------------------------------------------------------------------------
-
     def _conclude(self, process: CalibrationProcess, exit_status: int, out: str, before: int, job: Job | None) -> Conclusion:
-        """Stores the results of an ended calibration, offers them to the policy, and logs the outcome.
-
-        Args:
-            before: `_changed_at(out)` before the calibration began.
-        """
+        """Stores the results of an ended calibration, offers them to the policy, and logs the outcome. before: `_changed_at(out)` before
+        the calibration began."""
         conclusion = Conclusion(exit_status == 0, out, process.last_words or f"the calibration ended with status {exit_status}")
         state = State.SUCCEEDED if conclusion.success else State.FAILED
         if process.interrupted:
@@ -286,7 +242,7 @@ class Calibrations:
         summary = read_json(Path(out) / SUMMARY)
         posterior = self._publishable(read_json(Path(out) / POSTERIOR), summary)
         self._applier.judge(Version(0, Path(out), {}))
-        version = self._store.add(out, gates=self._applier.gate_records(), run=job.id if job else "",
+        version = self._store.add(out, gates=[asdict(verdict) for verdict in self._applier.gates], run=job.id if job else "",
                                   notes=self._folder.notes() if self._folder else None, continued_from=job.continue_from if job else 0)
         if summary.get("interrupted"):
             finished = finished_stages(summary)
@@ -331,17 +287,14 @@ class FolderWatch:
     """Watch for new bags, which begins calibrations with them while no other runs."""
 
     def __init__(self, folder: BagFolder, order: CalibrationOrder, calibrations: Calibrations, store: PosteriorStore,
-                 share: Callable[[], Share], log: Log) -> None:
+                 share: Callable[[], Share], log: Any) -> None:
         """Creates a watch. share: returns the present share of the machine."""
         self._folder, self._order, self._calibrations, self._store, self._share, self._log = folder, order, calibrations, store, share, log
         self._reader: threading.Thread | None = None
 
     def look(self) -> None:
-        """Examines new bags, or begins a calibration that is due; to be called periodically.
-
-        Raises:
-            InputError, OSError: folder, memory or store cannot be read or written.
-        """
+        """Examines new bags, or begins a calibration that is due; to be called periodically. Raises InputError, OSError: folder, memory or
+        store cannot be read or written."""
         if self._reader is not None and self._reader.is_alive():
             return
         folder = self._folder

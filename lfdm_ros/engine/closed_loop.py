@@ -300,11 +300,8 @@ class _Observer:
 
 
 def give_task(controller: Driver, scenario: Scenario) -> Path | None:
-    """Gives the controller the scenario's goal or path; returns the path, if it is one.
-
-    Raises:
-        InputError: the scenario has neither, or begins where its path ends.
-    """
+    """Gives the controller the scenario's goal or path; returns the path, if it is one. Raises InputError: the scenario has neither, or
+    begins where its path ends."""
     speed = scenario.speed if scenario.speed is not None else max(scenario.initial.speed, 5.0)
     if scenario.path is not None:
         path, start = Path(scenario.path), scenario.initial

@@ -28,24 +28,15 @@ class CommandHold:
     from a command's stamp: the acting one is never older than that.
 
     In lockstep the one good command for a tick carries the stamp of the state just published.
-
-    Attributes:
-        timeout: [s] of simulated time, at least one publishing period.
-        timeout_ramp: [s]
-        timeout_brake: brake pedal at the end of the ramp, [0, 1].
-        rejected: number of refused commands by reason.
-        last_rejection: text of the last refusal.
-        accepted: number of accepted commands.
-        uncommanded: time [s] of braking for lack of commands although there was a driver; see `tick`.
     """
 
-    timeout: float
-    timeout_ramp: float
-    timeout_brake: float
-    rejected: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
-    last_rejection: str = ""
-    accepted: int = 0
-    uncommanded: float = 0.0
+    timeout: float  # [s] of simulated time, at least one publishing period
+    timeout_ramp: float  # [s]
+    timeout_brake: float  # brake pedal at the end of the ramp, [0, 1]
+    rejected: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))  # number of refused commands by reason
+    last_rejection: str = ""  # in words
+    accepted: int = 0  # number of accepted commands
+    uncommanded: float = 0.0  # time [s] of braking for lack of commands although there was a driver; see `tick`
     held_from_stamp: bool = False
     _inputs: Inputs = (0.0, 0.0, 0.0)
     _accepted_at: float = 0.0
@@ -56,13 +47,8 @@ class CommandHold:
         self._accepted_at = now
 
     def offer(self, inputs: Inputs, stamp_ns: int, now_ns: int) -> bool:
-        """Accepts a command or refuses it, free running.
-
-        Args:
-            inputs: steering, throttle, brake.
-            stamp_ns: simulated time of issue; 0: not stamped, taken as fresh.
-            now_ns: simulated time.
-        """
+        """Accepts a command or refuses it, free running. inputs: steering, throttle, brake. stamp_ns: simulated time of issue; 0: not
+        stamped, taken as fresh. now_ns: simulated time."""
         if not self._usable(inputs):
             return False
         age = 1e-9 * (now_ns - stamp_ns)
@@ -124,8 +110,7 @@ class CommandHold:
         return True
 
     def _take(self, inputs: Inputs, now: float) -> None:
-        self._inputs = inputs
-        self._accepted_at = now
+        self._inputs, self._accepted_at = inputs, now
         self.accepted += 1
 
     def _refuse(self, reason: str, detail: str) -> bool:

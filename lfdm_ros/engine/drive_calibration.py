@@ -1,8 +1,6 @@
 """Calibration from one drive: a recipe with the identifiable unknowns, then the results, and a comparison of the vehicle before and after
 on that drive. All by `lfdm` in child processes, as their imports take seconds. Independent of ROS."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -21,13 +19,8 @@ _POINTS = 400  # of a curve, at most
 
 @dataclass(frozen=True)
 class DriveCalibration:
-    """Files of a calibration from a bag, beside the bag.
-
-    Attributes:
-        vehicle, model: to be calibrated.
-        simulated: by a simulator, whose recorded angle of the road wheels is exact.
-        share: of the machine that the children get.
-    """
+    """Files of a calibration from a bag, beside the bag. vehicle, model: to be calibrated. simulated: by a simulator, whose recorded angle
+    of the road wheels is exact. share: of the machine that the children get."""
 
     bag: str
     vehicle: str

@@ -10,11 +10,11 @@ from lfdm_ros.bounds import STAMP, Refusals, refusal
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffers
+from lfdm_ros.engine.scan_buffer import ObstacleSource, SensingPilot
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
-from lfdm_ros.sensors import RadarScan, Scan, Sensor
-from lfdm_ros.sensors.state_gate import LockstepBarrier, StampGate, StampOrder, StateGate, clock_set_back
+from lfdm_ros.sensors import RadarScan, Sensor
+from lfdm_ros.sensors.state_gate import StampGate, StampOrder, clock_set_back
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle
 
@@ -58,7 +58,7 @@ class PilotDecision:
     measured: bool
 
 
-class Pilot:
+class Pilot(SensingPilot[PilotDecision]):
     """Timing of the controller's cycles and validation of their inputs.
 
     Free running, a cycle is due when a state comes a period after the last cycle (half a state's period early is near enough), and
@@ -83,22 +83,14 @@ class Pilot:
             radar: of the tracker's radar returns, for its pose, rate and latency.
             report, refused: callbacks for notices and for refusals (may be frequent), one line each.
         """
-        self._shared = shared
-        self._controller, self._report = controller, report
-        self._period_ns = round(1e9 * period)
-        self._lockstep = lockstep
-        self._scan_timeout_ns = round(1e9 * scan_timeout)
-        self.refusals = Refusals(refused, ("state", "scan", "goal", "path", "posterior"))
+        super().__init__(tracker, Refusals(refused, ("state", "scan", "goal", "path", "posterior")), lockstep, lidar_rate, lidar_latency,
+                         radar)
+        self._shared, self._controller, self._report = shared, controller, report
+        self._period_ns, self._scan_timeout_ns = round(1e9 * period), round(1e9 * scan_timeout)
         self.task = self._task_in_force = Task()
         self.blind = ""  # why the vehicle stops for lack of scans; empty: it does not
-        self.resets = 0
-        self._gate = StateGate(lockstep)
         self._applied = StampGate(self._gate.tolerance_ns)  # commands sent to the vehicle
         self._cycles = StampGate(self._gate.tolerance_ns)  # times of cycles
-        self._barrier: LockstepBarrier[PilotDecision | None] = LockstepBarrier(self._is_early)
-        self._sensors = ScanBuffers(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
-                                    tolerance_ns=self._gate.tolerance_ns, radar=radar)
-        self.scans = self._sensors.lidar
         self._forget(lambda stamp_ns: False)
 
     def _forget(self, keep: Callable[[int], bool]) -> None:
@@ -111,11 +103,6 @@ class Pilot:
         self._alone = False  # lockstep: the sender of commands has fallen silent
         self.blind = ""
 
-    @property
-    def frame(self) -> str:
-        """Frame of the states; empty before the first."""
-        return self._gate.frame
-
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False) -> None:
         """Clears all but the task and the scans whose stamp `keep` accepts, after a jump of time or position."""
         self._forget(keep)
@@ -123,19 +110,14 @@ class Pilot:
         self._controller.reset()
         self._set(self._task_in_force)
 
-    # ---- tasks ---------------------------------------------------------------------------------------------------------
-
     def begin(self, task: Task) -> None:
         """Sets the initial task. Raises InputError: it cannot be driven."""
         self._set(task)
         self._task_in_force = task
 
     def drive(self, kind: str, task: Task) -> bool:
-        """Accepts a task, its frame checked now or with the first state; False: refused, the previous one stays.
-
-        Args:
-            kind: "goal" or "path", for the refusal.
-        """
+        """Accepts a task, its frame checked now or with the first state; False: refused, the previous one stays. kind: "goal" or "path",
+        for the refusal."""
         if (foreign := self._gate.foreign(task.frame)) is not None:
             self.refusals.refuse(kind, foreign)
             return False
@@ -149,19 +131,6 @@ class Pilot:
             self._controller.idle()
         return True
 
-    def take(self, vehicle: Vehicle, kind: str = "posterior") -> bool:
-        """Sets the vehicle's parameters from the next cycle on; False: refused, the previous ones stay.
-
-        Args:
-            kind: of the parameters, for the refusal.
-        """
-        try:
-            self._controller.set_vehicle(vehicle)
-        except InputError as error:
-            self.refusals.refuse(kind, error)
-            return False
-        return True
-
     def _set(self, task: Task) -> None:
         if task.path is not None:
             self._controller.follow(task.path, task.speed, task.corridor, task.stop, task.hidden_speed)
@@ -171,20 +140,12 @@ class Pilot:
             self._controller.idle()
         self.task = task
 
-    # ---- states --------------------------------------------------------------------------------------------------------
-
     def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> PilotDecision | None:
-        """Takes a state; returns the decision to publish, None: nothing is due.
-
-        Args:
-            stamp_ns: of the state.
-            values: by state name of the models, SI; NaN: not measured.
-            now_ns: on the node's clock; in lockstep not used.
-        """
+        """Takes a state; returns the decision to publish, None: nothing is due. stamp_ns: of the state. values: by state name of the
+        models, SI; NaN: not measured. now_ns: on the node's clock; in lockstep not used."""
         if self._gate.repeats(stamp_ns):
             return self._decision if self._barrier.stamp_ns is None else None
-        why = self._gate.validate(stamp_ns, frame, values, now_ns)
-        if why is not None:
+        if (why := self._gate.validate(stamp_ns, frame, values, now_ns)) is not None:
             self.refusals.refuse("state", why)
             return self._cycle(stamp_ns, None) if self._lockstep and why.reason != STAMP else None
         usable = {name: value for name, value in values.items() if value == value}
@@ -201,8 +162,7 @@ class Pilot:
 
     def _answer(self, stamp_ns: int, values: Mapping[str, float], step_ns: int, now_ns: int) -> PilotDecision | None:
         # By stamps: when the states are old, the time of the last cycle is ahead of them.
-        due = self._answered_ns is None or stamp_ns - self._answered_ns >= self._period_ns - step_ns // 2
-        if due:
+        if self._answered_ns is None or stamp_ns - self._answered_ns >= self._period_ns - step_ns // 2:
             self._answered_ns = stamp_ns
             return self._cycle(stamp_ns if self._lockstep else max(now_ns, stamp_ns), Measured(1e-9 * stamp_ns, dict(values)))
         if self._lockstep and self._decision is not None:
@@ -249,24 +209,6 @@ class Pilot:
             self.refusals.refuse("goal" if self._task_in_force.goal is not None else "path", foreign)
             self.begin(Task())
 
-    # ---- scans ---------------------------------------------------------------------------------------------------------
-
-    def scan(self, stamp_ns: int, scan: Scan) -> PilotDecision | None:
-        """Takes a scan; returns the decision for a state that waited for it."""
-        return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
-
-    def returns(self, stamp_ns: int, scan: RadarScan) -> PilotDecision | None:
-        """Takes the radar's returns, of a pilot with a radar; returns the decision for a state that waited for them."""
-        return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
-
-    def rear_scan(self, stamp_ns: int, scan: Scan) -> PilotDecision | None:
-        """Takes a scan of the second LIDAR, of a pilot with one; as `returns`."""
-        return self._barrier.release() if self._sensors.offer_rear(stamp_ns, scan) else None
-
-    def blind_behind(self, now_ns: int) -> str:
-        """Returns a message where there is a second LIDAR whose scans stay out; empty: it sees, or there is none."""
-        return self._sensors.blind_behind(now_ns)
-
     def applied(self, stamp_ns: int, inputs: tuple[float, float, float]) -> PilotDecision | None:
         """Takes steering, throttle and brake as sent to the vehicle by any source; returns the decision for a state that waited for them.
         Refuses those out of range and ignores those not newer than the last."""
@@ -299,21 +241,13 @@ class Pilot:
             self._report("what was sent to the vehicle is not told; going on without")
         return self._barrier.release()
 
-    @property
-    def waits_for_scan(self) -> bool:
-        return self._barrier.stamp_ns is not None
-
     def after(self) -> None:
         """Evaluates the scans that have come and polls the controller; to be called when the command is out."""
         # A state that waits must not depend on which of the scans that it waits for came first.
-        if not self.waits_for_scan and (obstacles := self._sensors.look()) is not None:
+        if not self.waits and (obstacles := self._sensors.look()) is not None:
             self._controller.update_obstacles(obstacles)
         if self._cycles.last_ns is not None:
             self._controller.poll(1e-9 * self._cycles.last_ns)
-
-    def scan_age(self, now_ns: int) -> float:
-        """Returns the age of the obstacles' scan [s]; NaN: none."""
-        return self.scans.age(now_ns)
 
     @property
     def obstacles(self) -> Obstacles | None:

@@ -77,12 +77,8 @@ class PedalInversion:
 
 
 class SteeringInversion:
-    """Angle of the front wheels by the steering input, its inverse, and the angle that a curvature needs at a speed.
-
-    Attributes:
-        wheelbase: [m].
-        understeer: angle per lateral acceleration beyond that of the bend [rad s^2/m], of the model in a gentle turn.
-    """
+    """Angle of the front wheels by the steering input, its inverse, and the angle that a curvature needs at a speed. wheelbase: [m].
+    understeer: angle per lateral acceleration beyond that of the bend [rad s^2/m], of the model in a gentle turn."""
 
     def __init__(self, vehicle: Vehicle, model: str, pedals: PedalInversion) -> None:
         """Tabulates the model's angles and drives it through a turn. Raises InputError: the vehicle cannot be that model."""
@@ -170,19 +166,14 @@ class Follower:
     def reset(self) -> None:
         """Begins anew: the setpoint counts from the next state."""
         self._time: float | None = None
-        self._speed = self._acceleration = self._sum = self._trim = self._angle = self._measured_acceleration = 0.0
+        self._speed = self._acceleration = self._sum = self._trim = self.angle = self._measured_acceleration = 0.0
         self._free = True
 
     def inputs(self, time: float, speed: float, yaw_rate: float, setpoint: MotionSetpoint) -> tuple[float, float, float]:
-        """Returns steering, throttle and brake for a setpoint.
-
-        Args:
-            time: of the state [s]; going back begins anew.
-            speed: forward [m/s].
-            yaw_rate: [rad/s].
-        """
+        """Returns steering, throttle and brake for a setpoint. time: of the state [s]; going back begins anew. speed: forward [m/s].
+        yaw_rate: [rad/s]."""
         if self._time is not None and time < self._time:
-            self.begin(self._angle)
+            self.begin(self.angle)
         if self._time is None:
             self._speed, self._before = speed, speed
         span = 0.0 if self._time is None else time - self._time
@@ -195,14 +186,7 @@ class Follower:
     def begin(self, angle: float) -> None:
         """Begins anew with the front wheels at an angle [rad]."""
         self.reset()
-        self._angle = angle
-
-    @property
-    def angle(self) -> float:
-        """The commanded angle of the front wheels [rad]."""
-        return self._angle
-
-    # ---- longitudinal -----------------------------------------------------------------------------------------------------
+        self.angle = angle
 
     def _drive(self, span: float, speed: float, setpoint: MotionSetpoint) -> tuple[float, float]:
         goal = setpoint.speed
@@ -240,8 +224,6 @@ class Follower:
         room = max(1.0, limit if limit < math.inf else 0.0)
         self._speed = min(max(self._speed + span * self._acceleration, speed - room), speed + room)
 
-    # ---- lateral ----------------------------------------------------------------------------------------------------------
-
     def _steer(self, span: float, speed: float, yaw_rate: float, setpoint: MotionSetpoint) -> float:
         largest = self.settings.lateral_limit / max(speed * speed, 1e-6)
         if setpoint.curvature is None:
@@ -257,10 +239,10 @@ class Follower:
         most = min(self.steering.largest, abs(self.steering.angle(largest, speed)) if setpoint.curvature is None else math.inf)
         angle = min(max(angle, -most), most)
         rate = min(abs(setpoint.angle_rate) or math.inf, self._largest_rate)
-        before, self._angle = self._angle, self._angle + min(max(angle - self._angle, -rate * span), rate * span)
+        before, self.angle = self.angle, self.angle + min(max(angle - self.angle, -rate * span), rate * span)
         # A lead that makes up for the lag on a ramp.
-        ahead = self._actuators.steering_lag * (self._angle - before) / span if span else 0.0
-        return self.steering.input(self._angle + ahead)
+        ahead = self._actuators.steering_lag * (self.angle - before) / span if span else 0.0
+        return self.steering.input(self.angle + ahead)
 
 
 def _simulator(vehicle: Vehicle, model: str) -> Simulator:

@@ -90,25 +90,16 @@ class LearningProcess:
     """
 
     def __init__(self, task: Task, calibrated: Calibrated, share: Share, most_waiting: int) -> None:
-        """Creates an empty queue.
-
-        Args:
-            share: of the machine.
-            most_waiting: stretches; of more the oldest are dropped.
-        """
+        """Creates an empty queue. share: of the machine. most_waiting: stretches; of more the oldest are dropped."""
         self._task, self._calibrated, self._share, self._most = task, calibrated, share, most_waiting
         self._jobs: deque[Job] = deque()
-        self._in_flight = 0
         self._wake = threading.Condition()
         self._news: FrictionPosteriorMap | None = None
-        self._closing = False
-        self._recalibrated = False
+        self._closing = self._recalibrated = False
         self._worker: threading.Thread | None = None
-        self._child: subprocess.Popen[bytes] | None = None
         self.told = LearnerUpdate(False)
         self.failed = self.last_refusal = ""
-        self.dropped = self.refused = self.restarts = 0
-        self._news_ns = 0
+        self.dropped = self.refused = self.restarts = self._in_flight = self._news_ns = 0
 
     def hand(self, job: Job) -> None:
         """Queues a stretch to be learned from."""
@@ -130,7 +121,6 @@ class LearningProcess:
 
     @property
     def waiting(self) -> int:
-        """Number of stretches in the queue."""
         return len(self._jobs) + self._in_flight
 
     def news(self) -> tuple[FrictionPosteriorMap, int] | None:
@@ -146,8 +136,6 @@ class LearningProcess:
             self._wake.notify_all()
         if self._worker is not None:
             self._worker.join()
-
-    # ---- the child's thread -------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         while not self._closing:

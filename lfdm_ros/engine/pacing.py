@@ -20,28 +20,16 @@ PATIENCE, DISCOVERY = 5.0, 3.0
 
 
 class Pacer:
-    """Schedule of ticks. Deadlines are multiples from an anchor, so that lateness does not accumulate.
-
-    Attributes:
-        overruns: ticks begun more than one whole wall period after their deadline.
-        held: the next tick is due, but was not permitted at the last query.
-        lateness: wall time [s] by which each of the last ticks began after its deadline.
-    """
+    """Schedule of ticks. Deadlines are multiples from an anchor, so that lateness does not accumulate."""
 
     def __init__(self, period: float, factor: float, now: float) -> None:
-        """Anchors the deadlines at `now`.
-
-        Args:
-            period: simulated time of a tick [s].
-            factor: simulated seconds per wall second; 0: as fast as possible.
-            now: wall time [s], of any monotonic clock.
-        """
-        self.period = period
-        self.factor = factor
-        self.overruns = 0
+        """Anchors the deadlines at `now`. period: simulated time of a tick [s]. factor: simulated seconds per wall second; 0: as fast as
+        possible. now: wall time [s], of any monotonic clock."""
+        self.period, self.factor = period, factor
+        self.overruns = 0  # ticks begun more than one whole wall period after their deadline
         self._held_back = 0.0
-        self.lateness: deque[float] = deque(maxlen=100_000)
-        self.held = False
+        self.lateness: deque[float] = deque(maxlen=100_000)  # wall time [s] from the deadline to the begin of the last ticks
+        self.held = False  # the next tick is due, but was not permitted at the last query
         self._last = now  # wall time of the last tick
         self._anchor(now)
 
@@ -50,7 +38,6 @@ class Pacer:
         self._ticks = 1
 
     def set_factor(self, factor: float, now: float) -> None:
-        """Changes the speed from now on."""
         self.factor = factor
         self._anchor(now)
 
@@ -63,11 +50,8 @@ class Pacer:
         return self._last if self.factor == 0.0 else self._start + self._ticks * self.period / self.factor
 
     def delay(self, now: float, pace: float = math.inf) -> float:
-        """Returns the wall time [s] until the next tick is due and permitted; 0 or less: now.
-
-        Args:
-            pace: the most simulated seconds per wall second that are permitted since the last tick; 0: no tick is.
-        """
+        """Returns the wall time [s] until the next tick is due and permitted; 0 or less: now. pace: the most simulated seconds per wall
+        second that are permitted since the last tick; 0: no tick is."""
         due = self._due() - now if self.factor else 0.0
         if pace == math.inf:
             return due
@@ -76,7 +60,6 @@ class Pacer:
         return max(due, permitted)
 
     def tick(self, now: float) -> None:
-        """Records the start of a tick."""
         if self.held:  # lost time is not caught up
             self._held_back = self.held_back(now)
             self.resume(now)
@@ -99,12 +82,8 @@ class Pacer:
 
 
 def slowed_by(asked: float, reached: float, held_back: float) -> str:
-    """Returns the cause of a simulated time below the requested speed; empty: none.
-
-    Args:
-        asked, reached: simulated seconds per wall second; asked 0: as fast as possible, limited by answers only.
-        held_back: share of the wall time for which ticks were not permitted.
-    """
+    """Returns the cause of a simulated time below the requested speed; empty: none. asked, reached: simulated seconds per wall second;
+    asked 0: as fast as possible, limited by answers only. held_back: share of the wall time for which ticks were not permitted."""
     if reached >= _ON_TIME * asked > 0.0:
         return ""
     lost = 1.0 - reached / asked if asked else 1.0
@@ -127,13 +106,8 @@ class SpeedMeter:
         self._read = 0.0, 0.0
 
     def read(self, simulated: float, held_back: float, now: float) -> tuple[float, float]:
-        """Returns the averages, renewed once in a window.
-
-        Args:
-            simulated: simulated time [s].
-            held_back: as of the Pacer [s].
-            now: wall time [s].
-        """
+        """Returns the averages, renewed once in a window. simulated: simulated time [s]. held_back: as of the Pacer [s]. now: wall time
+        [s]."""
         if (wall := now - self._now) >= self._window:
             self._read = (simulated - self._simulated) / wall, (held_back - self._held_back) / wall
             self._simulated, self._held_back, self._now = simulated, held_back, now
@@ -149,12 +123,8 @@ class AnswerWindow:
     """
 
     def __init__(self, limit: float, has_driver: Callable[[], bool]) -> None:
-        """Begins at simulated time 0.
-
-        Args:
-            limit: simulated age [s] at which a command is stale.
-            has_driver: returns whether any driver is known that could answer; called while time is held back.
-        """
+        """Begins at simulated time 0. limit: simulated age [s] at which a command is stale. has_driver: returns whether any driver is known
+        that could answer; called while time is held back."""
         self._limit, self._has_driver = limit, has_driver
         self.restart(0.0)
 
@@ -165,12 +135,8 @@ class AnswerWindow:
         self._held_since = math.nan  # wall time
 
     def answer(self, time: float, stamp: float) -> None:
-        """Records a command, valid or not: there is a driver.
-
-        Args:
-            time: simulated time [s].
-            stamp: of the answered state [s]. If that is too old, the window restarts.
-        """
+        """Records a command, valid or not: there is a driver. time: simulated time [s]. stamp: of the answered state [s]. If that is too
+        old, the window restarts."""
         answered = time if time - stamp > self._limit else min(stamp, time)
         if answered > self._answered:  # repeated answers do not count
             self._answered, self._alone, self._held_since = answered, False, math.nan

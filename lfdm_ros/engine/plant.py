@@ -24,13 +24,8 @@ class ActuatedPlant:
     """Simulator, internal or an external plant, with its actuators, selector and the stage between."""
 
     def __init__(self, simulator: AnySimulator, steps: int, actuator: Actuator | None = None, between: Between | None = None) -> None:
-        """Connects the simulator with its actuators.
-
-        Args:
-            simulator: compiled and reset to the initial state.
-            steps: physics steps in a tick.
-            actuator: None: commands act at once. A selector follows in either case.
-        """
+        """Connects the simulator with its actuators. simulator: compiled and reset to the initial state. steps: physics steps in a tick.
+        actuator: None: commands act at once. A selector follows in either case."""
         self.simulator, self.steps = simulator, steps
         self._actuator, self._between = actuator, between
         self._selector = Selector()
@@ -50,11 +45,8 @@ class ActuatedPlant:
             self._actuator.reset(time)
 
     def swap(self, simulator: Simulator) -> None:
-        """Replaces the simulator by another of the same model and step, from the state reached.
-
-        Raises:
-            InputError: a plant of others drives.
-        """
+        """Replaces the simulator by another of the same model and step, from the state reached. Raises InputError: a plant of others
+        drives."""
         present = self.simulator
         if not isinstance(present, Simulator):
             raise InputError(f"{present.name} is a plant of others; its parameters are its own")

@@ -36,13 +36,8 @@ class RunMonitor:
 
     def __init__(self, world: World, footprint: Footprint, output_index: Mapping[str, int], path: Path | None = None,
                  corridor: np.ndarray | None = None) -> None:
-        """
-        Creates a monitor that has found nothing.
-
-        Args:
-            output_index: position of each of the model's outputs by name; a model may lack lifted_wheels.
-            corridor: as `outside` takes it.
-        """
+        """Creates a monitor that has found nothing. output_index: position of each of the model's outputs by name; a model may lack
+        lifted_wheels. corridor: as `outside` takes it."""
         self._world, self._footprint, self.path, self._corridor = world, footprint, path, corridor
         self._pose = [output_index[name] for name in ("x", "y", "yaw")]
         self._lifted = output_index.get("lifted_wheels")

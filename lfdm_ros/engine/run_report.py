@@ -58,7 +58,6 @@ def _number(value: float) -> float | None:
 
 
 def ending(run: Mapping[str, Any]) -> str:
-    """Returns the ending of a run in words."""
     marks = f", {run['lifted']:.2f} s with a wheel lifted" if run["lifted"] > 0.0 else ""
     marks += f", {run['outside']:.2f} m out of its corridor" if run["outside"] > OUTSIDE else ""
     if run["collision"] and not run["cycles"]:

@@ -4,7 +4,7 @@ import bisect
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,13 +13,12 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.perception.rear_view import TwoLidars
 from lfdm_ros.sensors import RadarScan, Scan, ScanSchedule, Sensor
-from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, StampGate, StampOrder
+from lfdm_ros.sensors.state_gate import MAX_AHEAD_NS, LockstepBarrier, StampGate, StampOrder, StateGate
 from lfdm_ros.vehicles import Mount
 
 _POSES = 1000  # kept; 10 s at 100 Hz
 _WAITING_SCANS = 4  # older ones give way: obstacles come from the newest
 REAR_PATIENCE = 1.0  # [s] without a scan of the second LIDAR
-
 
 Triple = tuple[float, float, float]
 
@@ -111,7 +110,6 @@ class ScanBuffer:
 
     @property
     def waiting(self) -> int:
-        """Number of scans that were not evaluated yet."""
         return len(self._scans)
 
     @property
@@ -127,8 +125,7 @@ class ScanBuffer:
         if order is StampOrder.LATE:
             self._refusals.refuse(self.kind, self._gate.too_late(stamp_ns))
             return False
-        wrong = refusal("stamp", 1e-9 * stamp_ns)
-        if wrong is not None:
+        if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
             self._refusals.refuse(self.kind, str(wrong), STAMP)
             return False
         last = self.history.last_ns
@@ -180,33 +177,25 @@ class ScanBuffer:
 
 
 class ScanBuffers:
-    """The buffers of one tracker: `lidar`, and those of a radar and of a second LIDAR where there are."""
+    """The buffers of one tracker: `lidar`, `radar`, and `rear` of a second LIDAR, None where there is none."""
 
     def __init__(self, tracker: ObstacleSource, refusals: Refusals, *, lidar_rate: float, lidar_latency: float, tolerance_ns: int,
                  radar: Sensor[RadarScan] | None) -> None:
         """Creates empty buffers; as `ScanBuffer`. radar: of it place, rate and latency count."""
         self.lidar = ScanBuffer(tracker, refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency, tolerance_ns=tolerance_ns)
         history = self.lidar.history
-        self._radar = None if radar is None else ScanBuffer(
+        self.radar = None if radar is None else ScanBuffer(
             tracker, refusals, lidar_rate=radar.rate, lidar_latency=radar.latency, tolerance_ns=tolerance_ns, radar=radar.mount,
             history=history)
-        self._rear = None if not isinstance(tracker, TwoLidars) else ScanBuffer(
+        self.rear = None if not isinstance(tracker, TwoLidars) else ScanBuffer(
             tracker.rear, refusals, lidar_rate=tracker.sensor.rate, lidar_latency=tracker.sensor.latency, tolerance_ns=tolerance_ns,
             history=history, kind="rear scan")
-        self._all = [buffer for buffer in (self.lidar, self._rear, self._radar) if buffer is not None]
+        self._all = [buffer for buffer in (self.lidar, self.rear, self.radar) if buffer is not None]
 
     def forget(self, keep: Callable[[int], bool]) -> None:
         """Discards all but the scans and returns whose stamp `keep` accepts."""
         for buffer in self._all:
             buffer.forget(keep)
-
-    def offer_returns(self, stamp_ns: int, scan: RadarScan) -> bool:
-        """Takes returns; False: refused, or known, or there is no radar."""
-        return self._radar is not None and self._radar.offer(stamp_ns, scan)
-
-    def offer_rear(self, stamp_ns: int, scan: Scan) -> bool:
-        """Takes a scan of the second LIDAR; False: refused, or known, or there is none."""
-        return self._rear is not None and self._rear.offer(stamp_ns, scan)
 
     def due(self, now_ns: int, first_ns: int | None) -> list[str]:
         """Returns the kinds that should be here and are not; first_ns: stamp of the first state."""
@@ -223,12 +212,62 @@ class ScanBuffers:
 
     def blind_behind(self, now_ns: int) -> str:
         """Returns a message where there is a second LIDAR and no scan of it for a second; empty: it sees."""
-        if self._rear is None or self._rear.age(now_ns) <= REAR_PATIENCE:
+        if self.rear is None or (age := self.rear.age(now_ns)) <= REAR_PATIENCE:
             return ""
-        age = self._rear.age(now_ns)
         return "blind behind: no rear scan " + ("yet" if math.isnan(age) else f"for {age:.2f} s")
 
     def look(self) -> Obstacles | None:
         """Evaluates all that has come; returns the obstacles, None: nothing new was usable."""
         looked = [buffer.look() for buffer in self._all]
         return self.lidar.obstacles if any(looked) else None
+
+
+Decision = TypeVar("Decision")
+
+
+class SensingPilot(Generic[Decision]):
+    """The states' gate, the barrier at which a state waits in lockstep, and the sensors of a pilot; `_is_early` holds a state back."""
+
+    _is_early: Callable[[int], Any]
+
+    def __init__(self, tracker: ObstacleSource, refusals: Refusals, lockstep: bool, lidar_rate: float, lidar_latency: float,
+                 radar: Sensor[RadarScan] | None) -> None:
+        self._lockstep, self.refusals, self.resets = lockstep, refusals, 0
+        self._gate = StateGate(lockstep)
+        self._barrier: LockstepBarrier[Decision | None] = LockstepBarrier(self._is_early)
+        self._sensors = ScanBuffers(tracker, refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
+                                    tolerance_ns=self._gate.tolerance_ns, radar=radar)
+        self.scans = self._sensors.lidar
+
+    @property
+    def frame(self) -> str:
+        """Frame of the states; empty before the first."""
+        return self._gate.frame
+
+    @property
+    def waits(self) -> bool:
+        """True while a state waits for its answers or scans."""
+        return self._barrier.stamp_ns is not None
+
+    def scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+        """Takes a scan; returns the decision for a state that waited for it."""
+        return self._offer(self.scans, stamp_ns, scan)
+
+    def returns(self, stamp_ns: int, scan: RadarScan) -> Decision | None:
+        """Takes the radar's returns, of a pilot with a radar; as `scan`."""
+        return self._offer(self._sensors.radar, stamp_ns, scan)
+
+    def rear_scan(self, stamp_ns: int, scan: Scan) -> Decision | None:
+        """Takes a scan of the second LIDAR, of a pilot with one; as `scan`."""
+        return self._offer(self._sensors.rear, stamp_ns, scan)
+
+    def _offer(self, buffer: ScanBuffer | None, stamp_ns: int, scan: Scan | RadarScan) -> Decision | None:
+        return self._barrier.release() if buffer is not None and buffer.offer(stamp_ns, scan) else None
+
+    def blind_behind(self, now_ns: int) -> str:
+        """Returns a message where there is a second LIDAR whose scans stay out; empty: it sees, or there is none."""
+        return self._sensors.blind_behind(now_ns)
+
+    def scan_age(self, now_ns: int) -> float:
+        """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
+        return self.scans.age(now_ns)

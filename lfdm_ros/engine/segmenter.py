@@ -26,22 +26,13 @@ class Segmenter:
     """Division of states and commands, as they come, into stretches of the drive, each given out once it is whole.
 
     A drive that is interrupted, because states stay out, the clock goes back or the vehicle is put elsewhere, is given out up to there, and
-    another one begins.
-
-    Attributes:
-        interruptions: counts by kind.
-        place: of the vehicle at the last state [m]; frame: of the states; stamp_ns: of the last one, 0: there was none.
+    another one begins. interruptions: counts by kind; place: of the vehicle at the last state [m]; stamp_ns: of that, 0: there was none.
     """
 
     def __init__(self, refusals: Refusals, actuators: Actuators | None, timeout: float = 0.5,
                  window: float = EstimatorSettings().window) -> None:
-        """Begins without a state.
-
-        Args:
-            actuators: that commands act through; None: they act at once and in full.
-            timeout: age of the last command [s] from which on the acting inputs are unknown.
-            window: as `EstimatorSettings` has it [s].
-        """
+        """Begins without a state. actuators: that commands act through; None: they act at once and in full. timeout: age of the last
+        command [s] from which on the acting inputs are unknown. window: as `EstimatorSettings` has it [s]."""
         self._refusals, self._actuators, self._timeout_ns = refusals, actuators, round(1e9 * timeout)
         self._window = round(1e9 * window / SAMPLE_NS)
         self._lead = math.ceil(1e9 * LEAD / SAMPLE_NS / self._window) * self._window
@@ -65,8 +56,6 @@ class Segmenter:
         self._acting = Actuator.of(self._actuators) if self._actuators is not None else Actuator()
         self._acting.reset(-1e-9 * _PAST_NS)
         self._sent = 0  # commands sent to the actuator
-
-    # ---- in ------------------------------------------------------------------------------------------------------------
 
     def command(self, stamp_ns: int, inputs: Sequence[float]) -> list[DriveSegment]:
         """Takes steering, throttle and brake as sent to the vehicle; returns as `state`."""
@@ -117,8 +106,6 @@ class Segmenter:
         left = [] if last_ns is None else self._whole((last_ns - self._origin_ns) // SAMPLE_NS, 1)
         self._states = []
         return left
-
-    # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _settled(self) -> list[DriveSegment]:
         """Returns the stretches for which no command can come any more."""

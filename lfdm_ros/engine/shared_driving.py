@@ -8,9 +8,9 @@ from dataclasses import replace
 from lfdm_ros.bounds import FRAME, Refused, require
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.engine.driving import Task
-from lfdm_ros.engine.scan_buffer import ObstacleSource, ScanBuffers
-from lfdm_ros.sensors import RadarScan, Scan, Sensor
-from lfdm_ros.sensors.state_gate import Interruption, LockstepBarrier, StampGate, StampOrder, StateGate, clock_set_back
+from lfdm_ros.engine.scan_buffer import ObstacleSource, SensingPilot
+from lfdm_ros.sensors import RadarScan, Sensor
+from lfdm_ros.sensors.state_gate import Interruption, StampGate, StampOrder, clock_set_back
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR
 
@@ -22,14 +22,13 @@ _NEWS = 0.02  # change of the operator's steering or pedals [1] that does not wa
 _AHEAD_NS = 1_000_000_000  # largest lead of an answer over its state
 
 
-class SharedPilot:
+class SharedPilot(SensingPilot[SharedDecision]):
     """Timing of an `AuthorityArbiter` and supply of its inputs, of which unusable ones are refused by name.
 
     Free running, a command goes out with each state, between two states at once when the operator's changes, and by `watch` where no state
-    came. In lockstep a state waits for its answers: the command
-    of each source that takes part in the mode, stamped as the state, autonomy's plan, scans and radar's returns where they are due; then
-    one decision, stamped as the state. A source that is given up on is not waited for until it answers again. So the order of messages
-    has no effect.
+    came. In lockstep a state waits for its answers: the command of each source that takes part in the mode, stamped as the state,
+    autonomy's plan, scans and radar's returns where they are due; then one decision, stamped as the state. A source that is given up on is
+    not waited for until it answers again. So the order of messages has no effect.
     """
 
     def __init__(self, arbiter: AuthorityArbiter, tracker: ObstacleSource, *, period: float, lockstep: bool = False,
@@ -44,16 +43,10 @@ class SharedPilot:
             lidar_rate, lidar_latency, radar: as `ScanBuffers`.
             report: takes notices, each in one line.
         """
-        self.arbiter, self._report, self._lockstep = arbiter, report, lockstep
-        self.refusals = arbiter.refusals
+        super().__init__(tracker, arbiter.refusals, lockstep, lidar_rate, lidar_latency, radar)
+        self.arbiter, self._report, self._decisions = arbiter, report, StampGate()
         self._period_ns, self._plan_period_ns = round(1e9 * period), round(1e9 * plan_period)
-        self._gate, self._decisions = StateGate(lockstep), StampGate()
-        self._barrier: LockstepBarrier[SharedDecision | None] = LockstepBarrier(self.awaited)
-        self._sensors = ScanBuffers(tracker, self.refusals, lidar_rate=lidar_rate, lidar_latency=lidar_latency,
-                                    tolerance_ns=self._gate.tolerance_ns, radar=radar)
-        self.scans = self._sensors.lidar
         self._task = ("path", Task())  # its kind; its frame is compared with that of the first state
-        self.resets = 0
         self.missing: dict[str, str] = {}  # lockstep: message on each source that did not answer in time
         self._forget(lambda stamp_ns: False)
 
@@ -69,11 +62,6 @@ class SharedPilot:
         self._hurried = False  # a decision for the operator's news has been made since the last state
         self._decisions.last_ns = None
 
-    @property
-    def frame(self) -> str:
-        """Frame of the states; empty before the first."""
-        return self._gate.frame
-
     def reset(self, keep: Callable[[int], bool] = lambda stamp_ns: False, moved: bool = True) -> None:
         """Discards states, scans and answers after a jump of time or place. An emergency stop stays; unless the vehicle has `moved`, the
         command in force, too."""
@@ -81,23 +69,15 @@ class SharedPilot:
         self.resets += 1
         self.arbiter.reset(moved)
 
-    # ---- tasks ---------------------------------------------------------------------------------------------------------
-
     def drive(self, kind: str, task: Task) -> bool:
         """Accepts the path to drive and its corridor, from the next decision on; a task without a path: there is none. False: refused, and
-        the one before counts.
-
-        Args:
-            kind: "goal" or "path", for the refusal.
-        """
+        the one before counts. kind: "goal" or "path", for the refusal."""
         if (foreign := self._gate.foreign(task.frame)) is not None:
             self.refusals.refuse(kind, foreign)
             return False
         self._task = (kind, task)
         self.arbiter.follow(task.path, task.corridor, task.hidden_speed)
         return True
-
-    # ---- states --------------------------------------------------------------------------------------------------------
 
     def state(self, stamp_ns: int, frame: str, values: Mapping[str, float], now_ns: int) -> SharedDecision | None:
         """Takes a state; returns the decision to send, None: it waits, or was refused."""
@@ -157,6 +137,8 @@ class SharedPilot:
         late = [name for name, when in due.items() if self._answered.get(name, -1) < when and name not in self.missing]
         return late + self._sensors.due(stamp_ns, self._gate.first_ns)
 
+    _is_early = awaited
+
     def _decide(self, now_ns: int) -> SharedDecision:
         self._barrier.forget()
         for stamp_ns, plan in (plans := list(self._plans)):
@@ -172,11 +154,6 @@ class SharedPilot:
     def late(self) -> list[str]:
         """Messages on sources, scans and returns that did not come in time."""
         return [*self.missing.values(), *self._sensors.missing]
-
-    @property
-    def waits(self) -> bool:
-        """True while a state waits for its answers."""
-        return self._barrier.stamp_ns is not None
 
     @property
     def state_ns(self) -> int:
@@ -220,14 +197,9 @@ class SharedPilot:
         """Decides at once, for an emergency stop or a callback that has failed; 0: at the time of the last state."""
         return self._decide(now_ns or self.state_ns)
 
-    # ---- sources -------------------------------------------------------------------------------------------------------
-
     def operator(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int, age: float = 0.0) -> SharedDecision | None:
-        """Takes the operator's command; returns the decision for a state that waited for it, free running that for a changed command.
-
-        Args:
-            age: [s] by which it is older than its stamp, which in lockstep is that of the state; NaN: an answer, but no command yet.
-        """
+        """Takes the operator's command; returns the decision for a state that waited for it, free running that for a changed command. age:
+        [s] by which it is older than its stamp, which in lockstep is that of the state; NaN: an answer, but no command yet."""
         return self._source(OPERATOR, stamp_ns, inputs, now_ns, age)
 
     def autonomy(self, stamp_ns: int, inputs: tuple[float, float, float], now_ns: int) -> SharedDecision | None:
@@ -284,30 +256,8 @@ class SharedPilot:
         newest = max(self.decided_ns, self._barrier.stamp_ns or 0, self.state_ns)
         return max(newest, min(stamp_ns, newest + self._period_ns))
 
-    # ---- scans ---------------------------------------------------------------------------------------------------------
-
-    def scan(self, stamp_ns: int, scan: Scan) -> SharedDecision | None:
-        """Takes a scan; returns the decision for a state that waited for it."""
-        return self._barrier.release() if self.scans.offer(stamp_ns, scan) else None
-
-    def returns(self, stamp_ns: int, scan: RadarScan) -> SharedDecision | None:
-        """Takes a radar's returns, as `scan`."""
-        return self._barrier.release() if self._sensors.offer_returns(stamp_ns, scan) else None
-
-    def rear_scan(self, stamp_ns: int, scan: Scan) -> SharedDecision | None:
-        """Takes a scan of the second LIDAR, as `scan`."""
-        return self._barrier.release() if self._sensors.offer_rear(stamp_ns, scan) else None
-
-    def blind_behind(self, now_ns: int) -> str:
-        """Returns a message where there is a second LIDAR whose scans stay out; empty: it sees, or there is none."""
-        return self._sensors.blind_behind(now_ns)
-
     def after(self) -> None:
         """Evaluates the scans and returns that have come; to be called when the command is out."""
         # A state that waits must not depend on which of its answers came first.
         if not self.waits and (obstacles := self._sensors.look()) is not None:
             self.arbiter.update_obstacles(obstacles)
-
-    def scan_age(self, now_ns: int) -> float:
-        """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
-        return self.scans.age(now_ns)

@@ -12,22 +12,12 @@ _NO_OUTPUTS: Mapping[str, float] = {}
 
 
 class SimulatedSensor(Generic[T]):
-    """Measurements at the multiples of a sensor's period, which are ticks; each arrives the latency later, at the next tick.
-
-    Attributes:
-        sensor: it may be replaced by one of the same rate and latency at any time.
-    """
+    """Measurements at the multiples of a sensor's period, which are ticks; each arrives the latency later, at the next tick. sensor: it may
+    be replaced by one of the same rate and latency at any time."""
 
     def __init__(self, sensor: Sensor[T], tick_ns: int, rate_name: str = "lidar_rate") -> None:
-        """Begins without measurements under way.
-
-        Args:
-            tick_ns: between two states [ns].
-            rate_name: name of the sensor's rate in error messages.
-
-        Raises:
-            InputError: the sensor's period is not a whole number of ticks.
-        """
+        """Begins without measurements under way. tick_ns: between two states [ns]. rate_name: name of the sensor's rate in error messages.
+        Raises InputError: the sensor's period is not a whole number of ticks."""
         self.period_ns = round(1e9 / sensor.rate)
         if self.period_ns < tick_ns or abs(self.period_ns % tick_ns) > 0:
             ticks = max(1, round(self.period_ns / tick_ns))
@@ -46,10 +36,7 @@ class SimulatedSensor(Generic[T]):
     def arrivals(self, time_ns: int, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0,
                  outputs: Mapping[str, float] = _NO_OUTPUTS, wanted: Callable[[], bool] = lambda: True) -> list[tuple[int, T]]:
         """Returns stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick.
-
-        Args:
-            wanted: called when measurements arrive; if it returns False, they are not computed.
-        """
+        wanted: called when measurements arrive; if it returns False, they are not computed."""
         if self._arrived[0] == time_ns:
             return self._arrived[1]
         if time_ns % self.period_ns == 0:

@@ -65,42 +65,30 @@ class Stepper:
         """Creates a loop at rest, at time 0.
 
         Args:
-            simulator: compiled and reset to the initial state.
-            steps_per_tick: physics steps in a publishing period.
-            stepping: FREE_RUNNING or LOCKSTEP.
-            gate: validates the commands.
+            simulator, actuator: as `ActuatedPlant`; steps_per_tick: physics steps in a publishing period.
+            stepping: FREE_RUNNING or LOCKSTEP; gate: validates the commands.
             publish: called in the loop's thread with each new state, the initial one included.
             speed_factor: simulated seconds per wall second, 0: as fast as possible.
             stop_time: simulated time [s] after which the loop stands still and calls `ended`; 0: never.
-            actuator: between the gate and the vehicle; None: commands act at once. A selector follows in either case.
             answer_timeout: lockstep: wall time [s] without a command for a state after which `deserted` is called, once, with the time
                 waited; 0: never.
             has_driver: returns whether any driver is known that could send commands; free running.
-            failed: called with the reason when the stop time will not come by itself, because the simulation diverged, or when the loop
-                has ended with an exception.
+            failed: called with the reason when the stop time will not come by itself, or the loop has ended with an exception.
         """
         self._plant = ActuatedPlant(simulator, steps_per_tick, actuator)
-        self._period_ns = self._plant.period_ns
-        self._lockstep = stepping == LOCKSTEP
-        self._gate = gate
-        self._publish = publish
+        self._period_ns, self._lockstep = self._plant.period_ns, stepping == LOCKSTEP
+        self._gate, self._publish = gate, publish
         self._stop_ns = round(stop_time * 1e9) if stop_time > 0.0 else 0
-        self._ended = ended
-        self._answer_timeout, self._deserted, self._failed = answer_timeout, deserted, failed
-
+        self._ended, self._answer_timeout, self._deserted, self._failed = ended, answer_timeout, deserted, failed
         now = time.monotonic()
         self._pacer = Pacer(1e-9 * self._period_ns, speed_factor, now)
         self._meter = SpeedMeter(0.0, now)
         self._has_driver = has_driver
         self._window = AnswerWindow(gate.timeout, has_driver)
-        self._wake = threading.Condition()
-        self._telling = threading.Lock()
-        self._resets = 0
+        self._wake, self._telling = threading.Condition(), threading.Lock()
         self._thread: threading.Thread | None = None
-        self._running = False
-        self._time_ns = 0
-        self._ticks = 0
-        self._paused = False
+        self._running = self._paused = False
+        self.time_ns = self._ticks = self._resets = 0
         self._budget = 0  # ticks still to do although paused
         self._answered = False  # lockstep: the command for this tick has come
         self._fresh = True  # the state is not published yet
@@ -114,8 +102,6 @@ class Stepper:
         # Wall seconds from publishing a state to the first command with its stamp.
         self.response_times: deque[float] = deque(maxlen=100_000)
         gate.restart(0.0)
-
-    # ---- called from any thread ----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Starts the loop, from its present state and time."""
@@ -141,14 +127,14 @@ class Stepper:
                 self._window.answer(self.time, 1e-9 * stamp_ns if stamp_ns else self.time)
                 if self._pacer.held:
                     self._wake.notify_all()
-                if not self._gate.offer(inputs, stamp_ns, self._time_ns):
-                    return False
-                self._note_response(stamp_ns)
-                return True
-            if stamp_ns in self._repeated and (self._answered or stamp_ns < self._time_ns):
+                accepted = self._gate.offer(inputs, stamp_ns, self.time_ns)
+                if accepted:
+                    self._note_response(stamp_ns)
+                return accepted
+            if stamp_ns in self._repeated and (self._answered or stamp_ns < self.time_ns):
                 self._repeated.remove(stamp_ns)
                 return True
-            if not self._gate.offer_answer(inputs, stamp_ns, self._time_ns, self._answered):
+            if not self._gate.offer_answer(inputs, stamp_ns, self.time_ns, self._answered):
                 return False
             self.response_times.append(time.monotonic() - self._published_at)
             self._answered = True
@@ -168,7 +154,6 @@ class Stepper:
         self._window.restart(self.time)
 
     def pause(self, paused: bool) -> None:
-        """Stops simulated time, or lets it go on."""
         with self._wake:
             self._paused = paused
             self._budget = 0
@@ -208,16 +193,13 @@ class Stepper:
             return f"{ticks} ticks granted, {self._budget} of them are still to be done" if self._budget else f"{ticks} ticks done"
 
     def reset(self, pose: Pose, forget: Callable[[int], None] = lambda time_ns: None) -> None:
-        """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward.
-
-        Args:
-            forget: called with the time [ns] of the first state of the new run, before that is published.
-        """
+        """Puts the vehicle at a pose. Takes one tick of time, so that every state has a stamp of its own and time goes forward. forget:
+        called with the time [ns] of the first state of the new run, before that is published."""
         with self._telling, self._wake:
             self._resets += 1
-            self._plant.reset(pose, 1e-9 * (self._time_ns + self._period_ns))
-            self._time_ns += self._period_ns
-            forget(self._time_ns)
+            self._plant.reset(pose, 1e-9 * (self.time_ns + self._period_ns))
+            self.time_ns += self._period_ns
+            forget(self.time_ns)
             self._ticks = self._budget = 0
             self._diverged = ""
             self._gate.restart(self.time)
@@ -250,13 +232,9 @@ class Stepper:
         return list(self._pacer.lateness)
 
     @property
-    def time_ns(self) -> int:
-        return self._time_ns
-
-    @property
     def time(self) -> float:
         """Simulated time [s]."""
-        return 1e-9 * self._time_ns
+        return 1e-9 * self.time_ns
 
     def status(self) -> Status:
         with self._wake:
@@ -264,7 +242,7 @@ class Stepper:
             held_back = self._pacer.held_back(now)
             reached, held_share = self._meter.read(self.time, held_back, now)
             return Status(
-                time_ns=self._time_ns, ticks=self._ticks, paused=paused,
+                time_ns=self.time_ns, ticks=self._ticks, paused=paused,
                 waiting=self._lockstep and not self._answered, diverged=self._diverged, overruns=self._pacer.overruns,
                 speed_factor_asked=requested, speed_factor_reached=reached, held_back=held_back,
                 slowed_by="" if paused else slowed_by(requested, reached, 1.0 if self._lockstep else held_share),
@@ -272,12 +250,10 @@ class Stepper:
 
     def _waited(self) -> float:
         """Returns the wall time [s] that the last state has been without its answer, in lockstep; 0 while time is to stand still."""
-        ended = self._stop_ns and self._time_ns >= self._stop_ns
+        ended = self._stop_ns and self.time_ns >= self._stop_ns
         if not self._lockstep or self._answered or ended or not self._running or (self._paused and self._budget == 0):
             return 0.0
         return time.monotonic() - self._waiting_since
-
-    # ---- the loop ------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -309,9 +285,9 @@ class Stepper:
                 if self._fresh or not unanswered:
                     self._waiting_since = time.monotonic()
                 else:
-                    self._repeated.append(self._time_ns)
+                    self._repeated.append(self.time_ns)
                 self._fresh = False
-                stamp, outputs, resets = self._time_ns, self._plant.simulator.outputs.tolist(), self._resets
+                stamp, outputs, resets = self.time_ns, self._plant.simulator.outputs.tolist(), self._resets
                 self._published_at = time.monotonic()
                 self._published.append((stamp, self._published_at))
             with self._telling:
@@ -326,7 +302,7 @@ class Stepper:
 
     def _wait(self) -> float:
         """Returns the wall time [s] to wait before there is something to do; 0 or less: now."""
-        if self._diverged or (self._paused and self._budget == 0) or (self._stop_ns and self._time_ns >= self._stop_ns):
+        if self._diverged or (self._paused and self._budget == 0) or (self._stop_ns and self.time_ns >= self._stop_ns):
             return _FOREVER
         now = time.monotonic()
         if self._lockstep and not self._answered:
@@ -352,7 +328,7 @@ class Stepper:
             self._budget = 0
             self._wake.notify_all()
             return False
-        self._time_ns += self._period_ns
+        self.time_ns += self._period_ns
         self._ticks += 1
         self._answered = False
         if self._budget:

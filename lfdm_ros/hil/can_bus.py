@@ -36,15 +36,9 @@ class CanLink:
     """One end of a CAN bus."""
 
     def __init__(self, end: str, settings: LinkSettings, bus: Any = None) -> None:
-        """Makes one end of a bus.
-
-        Args:
-            bus: used in place of that of the settings: an object with python-can's `send`, `recv` and `shutdown`.
-
-        Raises:
-            InputError: packages are missing, the DBC file cannot be used, a cycle time is no multiple of the loop's period, or the cycle
-                number wraps too soon for the time-out.
-        """
+        """Makes one end of a bus; `bus`: in place of that of the settings, an object with python-can's `send`, `recv` and `shutdown`.
+        Raises InputError: packages are missing, the DBC file cannot be used, a cycle time is no multiple of the loop's period, or the cycle
+        number wraps too soon for the time-out."""
         self._can, _ = require_can()
         self._e2e = E2EStateMachine(settings.timeout)
         self.wire = Wire(e2e=self._e2e)
@@ -242,15 +236,9 @@ class CanLink:
 
 
 def take_local_only(fileno: int, loopback: str = "lo", own: Sequence[int] = ()) -> None:
-    """Attaches a kernel filter that passes only packets of the loopback device and local copies of multicasts.
-
-    Args:
-        own: identifiers of frames that only this end sends: their copies from the multicast bus are dropped too. With another encoding of
-            python-can they pass, and cost time only.
-
-    Raises:
-        OSError: not supported by the kernel, or no such device.
-    """
+    """Attaches a kernel filter that passes only packets of the loopback device and local copies of multicasts. It drops too the copies of
+    frames with the `own` identifiers, which only this end sends; with another encoding of python-can they pass, and cost time only. Raises
+    OSError: not supported by the kernel, or no such device."""
     identifiers = [identifier for identifier in own if _IDENTIFIERS[0] <= identifier <= _IDENTIFIERS[1]][:_MAX_IDENTIFIERS]
     n = len(identifiers)
     program = [(_WORD, 0, 0, _TYPE), (_EQUAL, 2, 0, _LOOPED), (_WORD, 0, 0, _DEVICE), (_EQUAL, 0, n + 6, socket.if_nametoindex(loopback)),

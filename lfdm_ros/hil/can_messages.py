@@ -101,11 +101,8 @@ class Message:
         return Bits(signal.name, little, shift, signal.length, signal.is_signed, float(signal.scale), float(signal.offset), lower, upper)
 
     def pack(self, values: Mapping[str, float], number: int | None = None) -> bytearray:
-        """Returns the bytes, before protection; missing signals are coded as not available, values are clipped to the range.
-
-        Args:
-            number: of the cycle, or of the answered one; None: none.
-        """
+        """Returns the bytes, before protection; missing signals are coded as not available, values are clipped to the range. number: of the
+        cycle, or of the answered one; None: none."""
         little = big = 0
         for name, in_little, shift, mask, lower, upper, scale, offset, missing in self._to_pack:
             value = values.get(name, math.nan)

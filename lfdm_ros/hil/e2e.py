@@ -111,17 +111,9 @@ class E2EStateMachine:
             self._state_before, self.state, self.trouble = self.state, NO_DATA, ""
 
     def update(self, now: float, error: str, sender: Hashable = None, age: float = 0.0) -> str:
-        """Updates the state by one received message.
-
-        Args:
-            now: [s]
-            error: result of its check; empty: none.
-            sender: its address, on links with addresses.
-            age: [s] of the answered signals.
-
-        Returns:
-            Reason for not using it: its error, else the state. Empty: use it.
-        """
+        """Updates the state by one message received at a time [s], with the error of its check, '' if none, the address of its sender, if
+        the link has addresses, and the age [s] of the answered signals. Returns the reason for not using it: its error, else the state; ''
+        if it is to be used."""
         self.advance(now)
         if self.state == NO_DATA:
             if error == CHECKSUM:

@@ -84,7 +84,6 @@ class Fault:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Affected signals."""
         return GROUPS.get(self.signal, (self.signal,))
 
     def __str__(self) -> str:
@@ -150,8 +149,6 @@ class Injector:
         self._planned.append(_Running(fault, self._seed, self._fault_count))
         self._fault_count += 1
 
-    # ---- Schedule ------------------------------------------------------------------------------------------------------
-
     def add(self, fault: Fault) -> None:
         """Adds a fault to the schedule; thread-safe, as lists are replaced whole."""
         planned = list(self._planned)
@@ -177,22 +174,17 @@ class Injector:
         self.active = active
         return changed
 
-    # ---- Effects -------------------------------------------------------------------------------------------------------
-
     def values(self, values: Mapping[str, float]) -> Mapping[str, float]:
         """Applies the faults to signals or commands; returns the same mapping without active faults."""
-        if not self._acting:
+        acting = [running for running in self._acting if running.fault.kind in _EFFECTS]
+        if not acting:
             return values
-        changed: dict[str, float] | None = None
-        for running in self._acting:
-            effect = _EFFECTS.get(running.fault.kind)
-            if effect is None:
-                continue
+        changed = dict(values)
+        for running in acting:
             for name in running.fault.signals:
-                if name in values:
-                    changed = dict(values) if changed is None else changed
-                    changed[name] = effect(running, name, changed[name], self._time)
-        return values if changed is None else changed
+                if name in changed:
+                    changed[name] = _EFFECTS[running.fault.kind](running, name, changed[name], self._time)
+        return changed
 
     def actuators(self, inputs: np.ndarray) -> np.ndarray:
         """Returns the vehicle's inputs (3,) from those of its actuators; the same array if none is stuck."""

@@ -28,7 +28,6 @@ MAX_FOREIGN = 100  # messages without a packet in one `receive` without timeout:
 
 
 def unit_of(signal: str) -> str:
-    """Returns the unit of a signal or a command."""
     return BOUNDS["omega" if signal.startswith("omega") else signal].unit
 
 
@@ -48,7 +47,6 @@ Tamper = Callable[[tuple[str, ...], bytearray], bool]
 
 
 def untouched(names: tuple[str, ...], data: bytearray) -> bool:
-    """Passes a message unchanged."""
     return True
 
 

@@ -55,7 +55,6 @@ class DirectBus:
         self._answers: deque[Any] = deque()
 
     def send(self, frame: Any) -> None:
-        """Passes a frame to the device."""
         answer = self._receive(frame)
         if answer is not None:
             self._answers.append(answer)

@@ -21,20 +21,14 @@ class Mirror:
                  on_faults: Callable[[int, tuple[Fault, ...]], None] = lambda time_ns, active: None,
                  failed: Callable[[str], None] = lambda why: None, faults: Injector | None = None,
                  request: RealTimeRequest | None = None) -> None:
-        """Makes the mirror.
-
-        Args:
-            period: expected between two packets [s].
-            signals: called with time [ns] and signals of each packet; on_faults: called with a time [ns] and the faults active from then.
-        """
+        """Makes the mirror. period: expected between two packets [s]. signals: called with time [ns] and signals of each packet; on_faults:
+        called with a time [ns] and the faults active from then."""
         self.link, self.gate, self.faults = link, gate, faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
         self._signals, self._on_faults, self._failed, self._request = signals, on_faults, failed, request or RealTimeRequest()
         self.timing = Timing(period)
         self.granted: list[str] = []
-        self.time_ns = 0
-        self.link_state = WAITING
-        self.trouble = ""
+        self.time_ns, self.link_state, self.trouble = 0, WAITING, ""
         self._answered: tuple[int, Inputs] = (-1, (0.0, 0.0, 0.0))  # stamp answered by the newest command, and the command
         self._received_at: dict[int, float] = {}  # arrival of the newest packet, by its stamp
         self._running = False
@@ -59,7 +53,6 @@ class Mirror:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops receiving and closes the link."""
         self._running = False
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()

@@ -38,10 +38,8 @@ class Histogram:
     def __init__(self, capacity: int = 1 << 17) -> None:
         """Allocates the histogram; capacity: number of individually stored durations; a power of two."""
         self.counts = np.zeros(_BINS, np.int64)
-        self._durations = np.zeros(capacity)
-        self._mask = capacity - 1
-        self.number = 0
-        self.largest = 0.0
+        self._durations, self._mask = np.zeros(capacity), capacity - 1
+        self.number, self.largest = 0, 0.0
 
     def add(self, seconds: float) -> None:
         """Adds a duration; below 0 counts as 0."""
@@ -75,12 +73,7 @@ class Timing:
     """Periodic deadlines and statistics of their ticks."""
 
     def __init__(self, period: float, policy: str = SKIP) -> None:
-        """Makes the schedule.
-
-        Args:
-            period: [s]
-            policy: one of POLICIES; a deadline is missed if its tick begins after the next deadline.
-        """
+        """Makes the schedule. period: [s]. policy: one of POLICIES; a deadline is missed if its tick begins after the next deadline."""
         self.period, self.policy = period, policy
         self.periods, self.lateness, self.work, self.responses = (Histogram() for _ in range(4))
         self.ticks = self.misses = self.skipped = 0
@@ -118,7 +111,6 @@ class Timing:
         self.begin()
 
     def end(self) -> None:
-        """Ends the tick's work."""
         self.work.add(time.monotonic() - self._began)
 
     def wait(self) -> None:

@@ -104,11 +104,7 @@ class Realism:
 
     def __init__(self, sensors: Mapping[str, SensorSettings] | None = None, actuators: Mapping[str, ActuatorSettings] | None = None,
                  vehicle: Mapping[str, float] | None = None, seed: int = 1) -> None:
-        """Makes the channels.
-
-        Args:
-            vehicle: changes of the vehicle's actuators, by the names of its file.
-        """
+        """Makes the channels. vehicle: changes of the vehicle's actuators, by the names of its file."""
         self._declared = (dict(sensors or {}), dict(actuators or {}))
         self.vehicle, self._seed = dict(vehicle or {}), seed
         self.reset()

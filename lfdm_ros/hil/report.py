@@ -125,9 +125,6 @@ def _responses(run: _RecordedRun) -> Iterable[str]:
                 yield f"<h3>{_e(title)} [{_e(unit)}], {_e(recorded)}</h3>{_lines(np.array(times), values, fields, spans)}"
 
 
-# -- Pictures ---------------------------------------------------------------------------------------------------------------
-
-
 def _bars(edges: np.ndarray, counts: np.ndarray) -> str:
     """Draws a histogram on a square-root scale, so that single ticks are visible beside thousands."""
     used = np.flatnonzero(counts)
@@ -171,17 +168,11 @@ def _e(text: str) -> str:
     return html.escape(str(text))
 
 
-# -- Two recordings ---------------------------------------------------------------------------------------------------------
-
-
 def differences(one: str | Path, other: str | Path) -> tuple[dict[str, int], list[str]]:
     """Compares two bags: returns the number of messages of each identical topic, and a line for each difference.
 
     Decoded messages are compared in order, without recording times; a repeated message counts once. Topics of the wall clock are left out:
-    diagnostics, logs, hil/status, simulator/status.
-
-    Raises:
-        InputError: one is no bag.
+    diagnostics, logs, hil/status, simulator/status. Raises InputError: one is no bag.
     """
     first, second = _contents(one), _contents(other)
     lines = [f"{topic}: only in {one}" for topic in sorted(first.keys() - second.keys())]

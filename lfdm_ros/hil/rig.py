@@ -38,25 +38,15 @@ _MAX_TIMED = 64  # last packets whose answers are timed
 
 @dataclass(frozen=True)
 class Pace:
-    """Pace of a rig.
+    """Pace of a rig. After an unanswered tick of lockstep an answer may take the loop's period, until the next answer comes."""
 
-    Attributes:
-        mode: REAL_TIME or LOCKSTEP.
-        policy: after a missed deadline, one of `timing.POLICIES`.
-        wait_limit: lockstep: maximum wall time [s] of an answer; after an unanswered tick the loop's period, until the next answer.
-        on_silence: reaction beyond it; GO_ON: with the last command until the gate's time-out; END: the run ends as failed.
-        free_wheel: lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period.
-        stop_time: simulated time [s] at which the run ends; 0: never.
-        publish_every: ticks between two published states.
-    """
-
-    mode: str = REAL_TIME
-    policy: str = SKIP
-    wait_limit: float = 1.0
-    on_silence: str = GO_ON
-    free_wheel: float = 0.0
-    stop_time: float = 0.0
-    publish_every: int = 1
+    mode: str = REAL_TIME  # or LOCKSTEP
+    policy: str = SKIP  # after a missed deadline, one of POLICIES
+    wait_limit: float = 1.0  # lockstep: maximum wall time [s] of an answer
+    on_silence: str = GO_ON  # beyond it, with the last command until the gate's time-out; END: the run ends as failed
+    free_wheel: float = 0.0  # lockstep: wall time [s] between two repetitions of the first state; 0: the loop's period
+    stop_time: float = 0.0  # simulated time [s] at which the run ends; 0: never
+    publish_every: int = 1  # ticks between two published states
     request: RealTimeRequest = field(default_factory=RealTimeRequest)
 
 
@@ -81,12 +71,7 @@ class Rig:
 
     def __init__(self, plant: ActuatedPlant, link: Link, gate: CommandHold, pace: Pace | None = None, listeners: Listeners | None = None, *,
                  realism: Realism | None = None, faults: Injector | None = None) -> None:
-        """Makes the rig.
-
-        Args:
-            plant: with the injector's `actuators` as its `between` for actuator faults.
-            link: not yet open.
-        """
+        """Makes the rig. plant: with the injector's `actuators` as its `between` for actuator faults. link: not yet open."""
         self.pace, self._listeners = pace or Pace(), listeners or Listeners()
         self._plant, self.link, self.gate = plant, link, gate
         self._realism, self.faults = realism or Realism(), faults or Injector()
@@ -96,10 +81,8 @@ class Rig:
         self._places = [(name, index[name] if name in outputs and name in index else -1) for name in SIGNALS]
         self.timing = Timing(1e-9 * self._period_ns, self.pace.policy)
         self.granted: list[str] = []
-        self.time_ns = 0
-        self.unanswered = 0
-        self.link_state = WAITING
-        self.trouble = ""  # reason of a failed run
+        self.time_ns = self.unanswered = 0
+        self.link_state, self.trouble = WAITING, ""  # the latter: reason of a failed run
         self._stop_ns = round(1e9 * self.pace.stop_time)
         self._clock_ns = 0  # error of the local clock, positive ahead
         self._free_wheel_ns = -1  # stamp of the state repeated while free-wheeling
@@ -113,8 +96,6 @@ class Rig:
         self._wake = threading.Event()
         gate.held_from_stamp = True  # includes the time on the wire
         gate.restart(0.0)
-
-    # ---- Control -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Opens the link and starts the loop from the present state and time. Raises InputError: the link cannot be opened."""
@@ -136,7 +117,6 @@ class Rig:
 
     @property
     def output_index(self) -> dict[str, int]:
-        """Indices of the model's outputs by name."""
         return self._plant.simulator.output_index
 
     def stop(self) -> None:
@@ -149,29 +129,15 @@ class Rig:
         self._thread = self._publisher = None
         self.link.close()
 
-    def join(self, timeout: float | None = None) -> bool:
-        """Waits until the loop ends by itself, at most `timeout` [s]; returns True if it has."""
-        if self._thread is not None:
-            self._thread.join(timeout)
-        return self._thread is None or not self._thread.is_alive()
-
     @property
     def time(self) -> float:
         """Simulated time [s]."""
         return 1e-9 * self.time_ns
 
     @property
-    def pose(self) -> tuple[float, float, float]:
-        """Pose x, y [m] and yaw [rad] of the last state."""
-        index = self.output_index
-        return self._outputs[index["x"]], self._outputs[index["y"]], self._outputs[index["yaw"]]
-
-    @property
     def timed_out(self) -> bool:
         """True while the vehicle brakes without commands."""
         return self.gate.timed_out(self.time)
-
-    # ---- Loop ----------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -267,8 +233,6 @@ class Rig:
                 return False
         return False
 
-    # ---- Output --------------------------------------------------------------------------------------------------------
-
     def _packet(self) -> Packet:
         """Returns the packet of the state, with sensor errors and active faults."""
         now, faults = self.time, self.faults
@@ -318,8 +282,6 @@ class Rig:
         self._running = False
         self._listeners.ended(f"simulated {self.time:g} s")
         return True
-
-    # ---- Input ---------------------------------------------------------------------------------------------------------
 
     def _on_packet(self, packet: Packet) -> bool:
         """Passes a command to the gate; returns True if it is admitted."""

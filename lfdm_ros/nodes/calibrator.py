@@ -1,13 +1,10 @@
 """The calibrator node: calibrates a vehicle from bags, stores the posteriors, and publishes the one in force."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from rclpy.task import Future
 from std_srvs.srv import SetBool, Trigger
 
 from lfdm_ros.action import Calibrate
-from lfdm_ros.bounds import BOUNDS, Refusals, require_all, require_requested
+from lfdm_ros.bounds import BOUNDS, require_all, require_requested
 from lfdm_ros.calibration.gates import GateLimits, GateResult
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.store import PosteriorStore, Version
@@ -28,14 +25,15 @@ from lfdm_ros.engine.calibrations import MANUAL, POLICIES, Applier, CalibrationO
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, Gate, Posterior, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import acts, publishes, serves, subscribes
 from lfdm_ros.ros.parameters import Parameter
 from lfdm_ros.ros.posteriors import posterior_message, version_message
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.srv import ApplyPosterior, RollBack
 
 Value = Callable[[str], Any]  # of a parameter, by its name
+LOOK_EVERY = 1.0  # [s] into the watched folder
+STATE_TIMEOUT = 1.0  # [s] maximum age of the vehicle/state that gives the speed
 
 PARAMETERS = (
     Parameter("watch_directory", "", "folder in which a new bag starts a calibration, made if it is not there; empty: none"),
@@ -74,32 +72,16 @@ PARAMETERS = (
 
 def store_path(value: Value, node: str) -> Path:
     """Returns the folder of the stored posteriors; node: its full name."""
-    if value("store"):
-        return Path(value("store"))
-    if value("out_directory"):
-        return Path(value("out_directory")) / "store"
-    if value("watch_directory"):
-        return Path(value("watch_directory")) / "calibrations" / "store"
+    for name, below in (("store", ""), ("out_directory", "store"), ("watch_directory", "calibrations/store")):
+        if value(name):
+            return Path(value(name)) / below
     home = Path(os.environ.get("ROS_HOME") or Path.home() / ".ros")
     return home / node.lstrip("/")
 
 
-def limits_of(value: Value) -> GateLimits:
-    """Returns the limits of the gates."""
-    return GateLimits(
-        r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
-        change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
-        slow=value("apply_slow_only"))
-
-
-LOOK_EVERY = 1.0  # [s] into the watched folder
-
-
 def feedback_message(progress: Progress) -> Calibrate.Feedback:
-    """Makes the action's feedback from the progress of a calibration."""
-    return Calibrate.Feedback(
-        stage=progress.stage, stage_index=progress.stage_index, stage_count=progress.stage_count,
-        temperature=progress.temperature, progress=progress.progress, ess=progress.ess, time_left=progress.time_left)
+    """Makes the action's feedback from the progress of a calibration, whose fields have the same names."""
+    return Calibrate.Feedback(**{name: getattr(progress, name) for name in Calibrate.Feedback.get_fields_and_field_types()})
 
 
 def result_message(conclusion: Conclusion) -> Calibrate.Result:
@@ -121,36 +103,7 @@ def status_message(state: State, progress: Progress, paused: bool, gates: Iterab
 
 
 def gate_list(gates: Iterable[GateResult]) -> list[Gate]:
-    """Converts verdicts to messages."""
     return [Gate(name=verdict.name, passed=verdict.passed, reason=verdict.reason) for verdict in gates]
-
-
-STATE_TIMEOUT = 1.0  # [s] maximum age of the vehicle/state that gives the speed
-
-
-class VehicleSpeed:
-    """Speed from the last vehicle/state, stored serialised, since the speed is rarely needed."""
-
-    def __init__(self, refusals: Refusals) -> None:
-        self._refusals = refusals
-        self._received: tuple[float, bytes] | None = None
-
-    def receive(self, state: bytes) -> None:
-        """Stores a serialized message."""
-        self._received = time.monotonic(), state
-
-    def now(self) -> float | None:
-        """Returns the speed [m/s]; None: unknown."""
-        received = self._received
-        if received is None or time.monotonic() - received[0] > STATE_TIMEOUT:
-            return None
-        state = deserialize_message(received[1], VehicleState)
-        try:
-            require_all({"vx": state.vx, "vy": state.vy}, ("vx",))
-        except InputError as error:
-            self._refusals.refuse("state", error)
-            return None
-        return math.hypot(state.vx, state.vy if math.isfinite(state.vy) else 0.0)
 
 
 class Calibrator(Component):
@@ -169,8 +122,6 @@ class Calibrator(Component):
         serves("~/rollback", RollBack, "the version before"),
     )
 
-    # ---- lifecycle -----------------------------------------------------------------------------------------------------
-
     def configure(self) -> None:
         watched, value = self.value("watch_directory"), self.value
         require_requested(value("draws"), value("chains"), value("seed"))
@@ -182,9 +133,9 @@ class Calibrator(Component):
         folder = BagFolder(watched, value("recipe"), store / "watch.json", abandoned_after=value("abandoned_after"),
                            continuing=value("continue_posterior")) if watched else None
         self._store = PosteriorStore(store, report=lambda text: self.get_logger().error(text)).writer()
-        self._speed = VehicleSpeed(self.refusals)
-        self._applier = Applier(self._store, policy=lambda: str(value("apply_policy")), limits=lambda: limits_of(value),
-                                speed=self._speed.now, changed=self._publish_posterior)
+        self._received = -math.inf, b""  # when a state came last [s], and that
+        self._applier = Applier(self._store, policy=lambda: str(value("apply_policy")), limits=self._limits, speed=self._speed,
+                                changed=self._publish_posterior)
         self._calibrations = Calibrations(
             self._store, self._applier, folder, share=self._share, ground=value("ground"),
             publishable=lambda posterior, summary: posterior_message(posterior, summary, 0),
@@ -193,11 +144,10 @@ class Calibrator(Component):
         self._watch = None if folder is None else FolderWatch(folder, order, self._calibrations, self._store,
                                                               self._share, self.get_logger())
         self._posterior_publisher, self._status_publisher = self.publisher("posterior"), self.publisher("calibrator/status")
-        self.subscription("vehicle/state", self._speed.receive, raw=True)
+        self.subscription("vehicle/state", self._on_state, raw=True)
         self.action("calibrate", self._execute, self._on_goal, self._on_cancel)
-        for name, callback in (("pause", self._on_pause), ("cancel", self._on_cancel_service), ("apply_posterior", self._on_apply),
-                               ("rollback", self._on_roll_back)):
-            self.service(f"~/{name}", callback)
+        self.connect({"~/pause": self._on_pause, "~/cancel": self._on_cancel_service, "~/apply_posterior": self._on_apply,
+                      "~/rollback": self._on_roll_back})
         self.every(1.0, self._tick)
         if self._watch is not None:
             self.every(LOOK_EVERY, self._look)
@@ -212,8 +162,6 @@ class Calibrator(Component):
 
     def cleanup(self) -> None:
         self._store.close()
-
-    # ---- the action ----------------------------------------------------------------------------------------------------
 
     def _on_goal(self, goal: Calibrate.Goal) -> GoalResponse:
         problem = ("the calibrator is not active" if self.state != "active" else "the calibrator is paused" if self._calibrations.paused
@@ -262,8 +210,6 @@ class Calibrator(Component):
             goal.abort()
         return result
 
-    # ---- services ------------------------------------------------------------------------------------------------------
-
     def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._calibrations.pause(request.data)
         running = "the calibration" if self._calibrations.busy else "nothing is running; new calibrations"
@@ -299,12 +245,10 @@ class Calibrator(Component):
         if response.success:
             self.get_logger().info(response.message)
         else:
-            self.get_logger().warning(response.message)
+            self.warn(response.message)
         response.version = self._version_in_force()
         self._publish_status()
         return response
-
-    # ---- subscriptions and the watched folder ---------------------------------------------------------------------------------------
 
     @while_active
     def _look(self) -> None:
@@ -327,7 +271,25 @@ class Calibrator(Component):
     def _share(self) -> Share:
         return Share(self.value("max_cores"), self.value("priority"))
 
-    # ---- posterior in force, and status -----------------------------------------------------------------------------
+    def _limits(self) -> GateLimits:
+        value = self.value
+        return GateLimits(
+            r_hat=value("gate_r_hat"), ess=value("gate_ess"), coverage=(value("gate_coverage_lower"), value("gate_coverage_upper")),
+            change_sd=value("gate_change_sd"), change_relative=value("gate_change_relative"), speed=value("apply_speed_limit"),
+            slow=value("apply_slow_only"))
+
+    def _on_state(self, state: bytes) -> None:
+        self._received = time.monotonic(), state  # decoded where it is needed, which is rare
+
+    @refusing("state")
+    def _speed(self) -> float | None:
+        """Returns the vehicle's speed [m/s]; None: unknown."""
+        came, data = self._received
+        if time.monotonic() - came > STATE_TIMEOUT:
+            return None
+        state = deserialize_message(data, VehicleState)
+        require_all({"vx": state.vx, "vy": state.vy}, ("vx",))
+        return math.hypot(state.vx, state.vy if math.isfinite(state.vy) else 0.0)
 
     def _publish_posterior(self, version: Version | None) -> None:
         message = version_message(version)
@@ -336,16 +298,14 @@ class Calibrator(Component):
 
     def _version_in_force(self) -> int:
         try:
-            version = self._store.in_force()
+            return getattr(self._store.in_force(), "number", 0)
         except InputError as error:
             self.get_logger().error(str(error), throttle_duration_sec=60.0)
             return 0
-        return version.number if version else 0
 
     def _publish_status(self) -> None:
         message = status_message(*self._calibrations.latest, self._calibrations.paused, self._applier.gates)
-        newest = self._store.newest()
-        message.apply_policy, message.newest_version = self.value("apply_policy"), newest.number if newest else 0
+        message.apply_policy, message.newest_version = self.value("apply_policy"), getattr(self._store.newest(), "number", 0)
         message.version_in_force, message.waiting = self._version_in_force(), self._applier.waiting
         message.header.stamp = self.stamp()
         self._status_publisher.publish(message)
@@ -361,6 +321,3 @@ class Calibrator(Component):
         if waiting:
             return WARN, waiting, values
         return OK, "paused" if paused else state.value, values
-
-
-main = partial(run_node, Calibrator)

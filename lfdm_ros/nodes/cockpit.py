@@ -1,7 +1,5 @@
 """The cockpit node: shows the vehicle in the browser, where one person at a time can drive it."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time
@@ -26,6 +24,7 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
+from lfdm_ros import msg
 from lfdm_ros.action import Calibrate
 from lfdm_ros.bounds import OUT_OF_RANGE, UNUSABLE, Refused
 from lfdm_ros.cockpit import page_messages
@@ -36,16 +35,6 @@ from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.drive_calibration import DriveCalibration
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
-from lfdm_ros.msg import (
-    CalibratorStatus,
-    LinkStatus,
-    MpcStatus,
-    Plan,
-    SharedControlStatus,
-    SimulatorStatus,
-    VehicleDescription,
-    VehicleState,
-)
 from lfdm_ros.nodes import stack_settings
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.nodes.other_vehicles import OtherVehicles
@@ -56,7 +45,6 @@ from lfdm_ros.ros.component import OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import CALLS, calls, given, starts, subscribes
 from lfdm_ros.ros.guarding import CallbackGuard
 from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.components import COMPONENTS
 from lfdm_ros.sharing.laws import LAWS
 from lfdm_ros.sharing.sharing_settings import MODES
@@ -71,13 +59,8 @@ class CalibrationCard:
 
     def __init__(self, calibrator: ActionClient, call: Caller, publish: Callable[[dict[str, Any]], None],
                  answer: Callable[[str, str], None]) -> None:
-        """Takes what reaches the calibrator and the page.
-
-        Args:
-            call: calls a service; see `Cockpit._call`.
-            publish: sends the card's content to the pages.
-            answer: reports the reason of a failed request, by its name, to the pages.
-        """
+        """Takes what reaches the calibrator (`call`: as `Cockpit._call`) and the pages: `publish` takes the card's content, `answer` the
+        name of a failed request and the reason."""
         self._calibrator, self._call, self._publish, self._answer = calibrator, call, publish, answer
         self._drive: DriveCalibration | None = None
         self._card: dict[str, Any] = {}
@@ -177,22 +160,23 @@ _LIVE = {**dict.fromkeys(("freeze_state", "withheld_sensors", "disturbed_sensors
          "law": "shared_control", "mode": "shared_control"}
 _OF_LINK = ("jitter", "drop")
 
+
+def _number(least: float, most: float) -> Callable[[Any], bool]:
+    return lambda value: type(value) in (int, float) and least <= value <= most
+
+
 # Requests of the page, with the values that they take.
 _REQUESTS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("stop", "resume", "reset", *_TAKEOVER, *_CARD), lambda value: value is True),
-    "pause": lambda value: isinstance(value, bool), "record": lambda value: isinstance(value, bool), "mode": lambda value: value in MODES,
+    **dict.fromkeys(("pause", "record", "freeze_state"), lambda value: isinstance(value, bool)),
+    "mode": lambda value: value in MODES, "law": lambda value: value in tuple(LAWS),
     "step": lambda value: type(value) is int and 0 < value <= _MAX_STEPS,
-    "latency": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
-    "jitter": lambda value: type(value) in (int, float) and 0.0 <= value <= MAX_LATENCY,
-    "drop": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
-    "freeze_state": lambda value: isinstance(value, bool),
+    "latency": _number(0.0, MAX_LATENCY), "jitter": _number(0.0, MAX_LATENCY), "drop": _number(0.0, 1.0),
+    "imposed_friction": _number(0.0, 1.0), "pace": _number(*_PACES),
     **{name: lambda value: isinstance(value, list) and len(value) <= _MAX_SENSORS and all(
         isinstance(sensor, str) for sensor in value) for name in ("withheld_sensors", "disturbed_sensors")},
-    "imposed_friction": lambda value: type(value) in (int, float) and 0.0 <= value <= 1.0,
-    "law": lambda value: value in tuple(LAWS),
     "restart": lambda value: isinstance(value, dict) and bool(value) and all(
-        name in _CHOICES and _CHOICES[name](given) for name, given in value.items()),
-    "pace": lambda value: type(value) in (int, float) and _PACES[0] <= value <= _PACES[1]}
+        name in _CHOICES and _CHOICES[name](given) for name, given in value.items())}
 
 
 class Cockpit(ManualControl):
@@ -219,25 +203,25 @@ class Cockpit(ManualControl):
     )
     ENDPOINTS = (
         COMMAND,
-        subscribes("vehicle/state", VehicleState, qos.NEWEST, "motion of the vehicle"),
-        subscribes("vehicle/description", VehicleDescription, qos.LATCHED, "its dimensions"),
+        subscribes("vehicle/state", msg.VehicleState, qos.NEWEST, "motion of the vehicle"),
+        subscribes("vehicle/description", msg.VehicleDescription, qos.LATCHED, "its dimensions"),
         subscribes("scan", LaserScan, qos.SENSOR, "the LIDAR's points", when=given("behind_link", False)),
         subscribes(CAMERA_TOPIC, CompressedImage, qos.SENSOR, "the camera's picture", when=given("behind_link", False), named_by="camera"),
         subscribes(_RADAR, RadarScan, qos.SENSOR, "a radar's returns", when=given("behind_link", False), named_by="radar"),
         subscribes("teleop/image", CompressedImage, qos.SENSOR, "the picture as it comes over a link", when=given("behind_link")),
-        subscribes("teleop/state", VehicleState, qos.NEWEST, "motion as it comes over a link", when=given("behind_link")),
+        subscribes("teleop/state", msg.VehicleState, qos.NEWEST, "motion as it comes over a link", when=given("behind_link")),
         subscribes("teleop/scan", LaserScan, qos.SENSOR, "points as they come over a link", when=given("behind_link")),
-        subscribes("teleop/link", LinkStatus, qos.NEWEST, "delay of the link"),
+        subscribes("teleop/link", msg.LinkStatus, qos.NEWEST, "delay of the link"),
         subscribes("tf_static", TFMessage, qos.LATCHED, "place of the LIDAR"),
         subscribes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles"),
         subscribes("ground/map", GridMap, qos.LATCHED, "the ground: heights and friction"),
         subscribes("ground/known", GridMap, qos.LATCHED, "friction as it is learned"),
-        subscribes("autonomy/plan", Plan, qos.NEWEST, "autonomy's plan"),
+        subscribes("autonomy/plan", msg.Plan, qos.NEWEST, "autonomy's plan"),
         subscribes("autonomy/markers", MarkerArray, qos.STATUS, "tracked obstacles, route and goal"),
-        subscribes("autonomy/status", MpcStatus, qos.NEWEST, "outcome and times of the controller"),
-        subscribes("shared_control/status", SharedControlStatus, qos.NEWEST, "the driver in control, and the reason"),
-        subscribes("simulator/status", SimulatorStatus, qos.STATUS, "pace, collisions"),
-        subscribes("calibrator/status", CalibratorStatus, qos.STATUS, "progress, gates, the version in force"),
+        subscribes("autonomy/status", msg.MpcStatus, qos.NEWEST, "outcome and times of the controller"),
+        subscribes("shared_control/status", msg.SharedControlStatus, qos.NEWEST, "the driver in control, and the reason"),
+        subscribes("simulator/status", msg.SimulatorStatus, qos.STATUS, "pace, collisions"),
+        subscribes("calibrator/status", msg.CalibratorStatus, qos.STATUS, "progress, gates, the version in force"),
         subscribes("/diagnostics", DiagnosticArray, qos.STATUS, "warnings"),
         calls("shared_control/emergency_stop", Trigger, "the page's stop"),
         calls("shared_control/reset_emergency_stop", Trigger, "its end"),
@@ -333,8 +317,6 @@ class Cockpit(ManualControl):
             return WARN, "stopped by a page", values
         return OK, seat.reason or f"{values['driver']} drives", values
 
-    # ---- from the graph to the page ------------------------------------------------------------------------------------
-
     def _on_message(self, topic: str, kind: type, data: bytes) -> None:
         """Sends a message to the pages; decodes only due messages, as states and statuses arrive at 100 Hz."""
         period, now = page_messages.PERIODS[topic], time.monotonic()
@@ -388,8 +370,6 @@ class Cockpit(ManualControl):
                 return
             self._last_reports[kind] = text
         self.server.publish(kind, text, keep=keep)
-
-    # ---- from the page to the graph, in the server's thread, then in the node's ----------------------------------------------
 
     def _insist_on_stop(self) -> None:
         """Repeats the emergency stop until shared control confirms it, as that may start later or restart."""
@@ -448,9 +428,10 @@ class Cockpit(ManualControl):
             if self._records:  # the time of a bag does not go back
                 raise InputError("end the recording first")
             self._settings.restart(values)
-            self.server.disarm()
         except InputError as error:
             self._text("answer", {"service": "restart", "text": str(error)})
+        else:
+            self.server.disarm()
 
     def _topics_of(self, node: str) -> list[str]:
         """Returns the topics in the own namespace that a node there publishes, without the namespace."""
@@ -467,7 +448,6 @@ class Cockpit(ManualControl):
         self._text("settings", {"nodes": self._settings.values, "restarting": self._settings.restarting}, keep=True)
 
     def _set(self, node: str, values: Mapping[str, Any]) -> None:
-        """Sets live parameters of a node."""
         parameters = [RosParameter(name, value=value).to_parameter_msg() for name, value in values.items()]
         self._call(f"{node}/set_parameters", SetParameters.Request(parameters=parameters))
 
@@ -499,6 +479,3 @@ class Cockpit(ManualControl):
         if bag and not records and self._vehicle:
             self._card.take(DriveCalibration(bag, self._vehicle, self.value("calibrated_model"), self._simulated,
                                              Share(priority=self.value("priority"))))
-
-
-main = partial(run_node, Cockpit)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from ackermann_msgs.msg import AckermannDriveStamped
 from builtin_interfaces.msg import Time
@@ -16,11 +15,10 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import given, publishes, subscribes
 from lfdm_ros.ros.messages import checked_stamp, set_stamp, stamp_of
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
-from lfdm_ros.ros.runtime import run_node
 
 ACKERMANN, TWIST = "ackermann", "twist"
 _SLOWEST = 0.01  # [m/s] below which a yaw rate does not define a curvature
@@ -76,10 +74,8 @@ class CommandAdapter(Component):
         self._sources = {ACKERMANN: _Source(), TWIST: _Source()}
         self._command = DriverCommand()
         self._publisher = self.publisher("control/command")
-        self.subscription("ackermann_cmd", self._on_ackermann)
-        self.subscription("cmd_vel", self._on_twist if self.value("cmd_vel_type") == "twist" else self._on_twist_stamped)
-        self.subscription("vehicle/state", self._on_state)
-        self.subscription("odom", self._on_odometry)
+        self.connect({"ackermann_cmd": self._on_ackermann, "vehicle/state": self._on_state, "odom": self._on_odometry,
+                      "cmd_vel": self._on_twist if self.value("cmd_vel_type") == "twist" else self._on_twist_stamped})
         pedals, steering = self.follower.pedals, self.follower.steering
         self.get_logger().info(f"{vehicle.name}: up to {pedals.top_speed:.1f} m/s and {steering.largest:.3g} rad, "
                                f"understeer {steering.understeer:.3g} rad s^2/m")
@@ -87,17 +83,15 @@ class CommandAdapter(Component):
     def activate(self) -> None:
         self.follower.reset()
         self._now_ns: int | None = None
-        self._driven_by, self._answered, self._answered_before, self._stops = "", 0, 0, 0
+        self._driven_by, self._answered, self._stops = "", 0, 0
         self._angle = 0.0
-
-    # ---- in ------------------------------------------------------------------------------------------------------------
 
     def _on_ackermann(self, message: AckermannDriveStamped) -> None:
         def setpoint() -> MotionSetpoint:
             d = message.drive
-            require_all({"vx": d.speed, "road_wheel_angle": d.steering_angle, "steering_angle_velocity": d.steering_angle_velocity,
-                         "ax": d.acceleration, "jerk": d.jerk},
-                        ("vx", "road_wheel_angle", "steering_angle_velocity", "ax", "jerk"))
+            values = {"vx": d.speed, "road_wheel_angle": d.steering_angle, "steering_angle_velocity": d.steering_angle_velocity,
+                      "ax": d.acceleration, "jerk": d.jerk}
+            require_all(values, tuple(values))
             return MotionSetpoint(d.speed, angle=d.steering_angle, acceleration=abs(d.acceleration), jerk=abs(d.jerk),
                           angle_rate=abs(d.steering_angle_velocity))
 
@@ -141,24 +135,18 @@ class CommandAdapter(Component):
         twist = odometry.twist.twist
         self._answer(odometry.header.stamp, {"vx": twist.linear.x, "yaw_rate": twist.angular.z})
 
-    # ---- out -----------------------------------------------------------------------------------------------------------
-
     @while_active
+    @refusing("state")
     def _answer(self, stamp: Time, measured: dict[str, float]) -> None:
-        try:
-            now_ns = checked_stamp(stamp)
-            require_all(measured, ("vx", "yaw_rate"))
-        except InputError as error:
-            self.refusals.refuse("state", error)
-            return
+        now_ns = checked_stamp(stamp)
+        require_all(measured, ("vx", "yaw_rate"))
         if self._now_ns is not None and now_ns < self._now_ns:  # the clock was set back: what came before counts no more
             self._sources = {kind: _Source() for kind in self._sources}
         self._now_ns = now_ns
-        setpoint = self._in_force(now_ns)
         command = self._command
         set_stamp(command.header.stamp, now_ns)
         command.steering, command.throttle, command.brake = self.follower.inputs(
-            1e-9 * now_ns, measured["vx"], measured["yaw_rate"], setpoint)
+            1e-9 * now_ns, measured["vx"], measured["yaw_rate"], self._in_force(now_ns))
         self._angle = self.follower.angle
         self._answered += 1
         self._publisher.publish(command)
@@ -183,10 +171,6 @@ class CommandAdapter(Component):
     @while_active
     def diagnose(self) -> Diagnosis:
         values = {"driven_by": self._driven_by or "nobody", "answered": self._answered, "stops": self._stops}
-        no_new_messages, self._answered_before = self._answered == self._answered_before, self._answered
-        if no_new_messages:
+        if not self.increase("answered", self._answered):
             return WARN, f"no {'odom' if self.value('odometry') else 'vehicle/state'} in the last second", values
         return (OK, f"driven by {self._driven_by}", values) if self._driven_by else (WARN, "no command, stopping", values)
-
-
-main = partial(run_node, CommandAdapter)

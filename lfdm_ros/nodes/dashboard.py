@@ -14,7 +14,6 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import OK, Component, while_active
 from lfdm_ros.ros.endpoints import subscribes
 from lfdm_ros.ros.parameters import Parameter
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.dashboard import Reading, Sharing, VehicleMotion, lines
 from lfdm_ros.teleop.terminal import Screen
 
@@ -42,8 +41,8 @@ class Dashboard(Component):
             self.get_logger().warning("standard output is no terminal: nothing is shown")
         self._messages: dict[str, tuple[float, Any]] = {}  # newest message and when it came [s], by topic
         self._notices: dict[str, tuple[float, bytes, str]] = {}  # when [s], level, text, by node
-        for topic in ("vehicle/state", "scan", "shared_control/status", "simulator/status"):
-            self.subscription(topic, partial(self._store, topic))
+        self.connect({topic: partial(self._store, topic) for topic in (
+            "vehicle/state", "scan", "shared_control/status", "simulator/status")})
         self._command = self.subscription("teleop/command", partial(self._store, "teleop/command"))
         self.subscription("/diagnostics", self._on_diagnostics)
         self.every(1.0 / self.value("refresh_rate"), self._show)
@@ -107,6 +106,3 @@ class Dashboard(Component):
         """Returns the warnings of nodes, the worst first."""
         counts = [(level, text) for came, level, text in self._notices.values() if level != OK and now - came <= _LASTS]
         return [text for _, text in sorted(counts, reverse=True)]
-
-
-main = partial(run_node, Dashboard)

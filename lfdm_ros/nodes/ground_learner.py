@@ -1,6 +1,5 @@
 """The ground learner node: estimates the friction of the ground while a vehicle drives, and publishes it as a map."""
 
-from functools import partial
 from typing import Any
 
 from grid_map_msgs.msg import GridMap
@@ -9,21 +8,19 @@ from nav_msgs.msg import Odometry
 from lfdm_ros.engine.background import LOWEST, NORMAL, Share
 from lfdm_ros.engine.learning_process import Calibrated, Job, LearningProcess, Task
 from lfdm_ros.engine.segmenter import WINDOWS, Segmenter
-from lfdm_ros.errors import InputError
 from lfdm_ros.ground.friction_estimator import EstimatorSettings, FrictionEstimator
 from lfdm_ros.ground.learned_ground import LEARNER, DriveSegment, GroundPrior
 from lfdm_ros.models import model_names
 from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import given, publishes, subscribes
 from lfdm_ros.ros.grid_map import known_message
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, ground_of
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
-from lfdm_ros.ros.plan_messages import draws_of, values_of_odometry, values_of_state
+from lfdm_ros.ros.plan_messages import draws_of, measured_values
 from lfdm_ros.ros.posteriors import calibrated
-from lfdm_ros.ros.runtime import run_node
 
 _LOOK = 0.1  # [s] for news of the child
 _WINDOW = EstimatorSettings().window  # [s]
@@ -43,8 +40,7 @@ class GroundLearner(Component):
                                      "freely is felt"),
         Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
                                      "the vehicle does"),
-        Parameter("command_timeout", 0.5, "maximum age of the last command for an estimate", 0.01, 60.0,
-                  unit="s"),
+        Parameter("command_timeout", 0.5, "maximum age of the last command for an estimate", 0.01, 60.0, unit="s"),
         Parameter("model", "eight_dof", "chassis of the friction estimator", choices=model_names),
         Parameter("take_posterior", True, "feel by the posterior on the topic posterior, if it is of this vehicle and model"),
         Parameter("publish_period", 1.0, "between two maps, at least", 0.1, 3600.0, unit="s"),
@@ -64,8 +60,6 @@ class GroundLearner(Component):
                                                "stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),
     )
 
-    # ---- lifecycle -----------------------------------------------------------------------------------------------------
-
     def configure(self) -> None:
         value = self.value
         self._vehicle, settings = vehicle_of(self), LEARNER.record(value)
@@ -78,17 +72,15 @@ class GroundLearner(Component):
             Task(self._prior_ground, settings, value("model"), value("publish_period")), Calibrated.of(self._vehicle),
             Share(value("max_cores"), value("priority")), max(1, round(value("backlog") / _STRETCH)))
         self._publisher = self.publisher(KNOWN)
-        self.subscription("vehicle/state", self._on_state)
-        self.subscription("odom", self._on_odometry)
-        self.subscription("control/command", self._on_command)
-        self.subscription("posterior", self._on_posterior)
+        self.connect({"vehicle/state": self._on_state, "odom": self._on_state, "control/command": self._on_command,
+                      "posterior": self._on_posterior})
         if value("learn_ground"):
             self.every(_LOOK, self._look)
 
     def activate(self) -> None:
         actuators = self._vehicle.actuators if self.value("actuators") else None
         self._segmenter = Segmenter(self.refusals, actuators, self.value("command_timeout"), _WINDOW)
-        self._maps = self._states = self._states_before = self._dropped_before = 0
+        self._maps = self._states = 0
 
     def deactivate(self) -> None:
         if self._segmenter.stamp_ns:
@@ -101,18 +93,10 @@ class GroundLearner(Component):
         return {"ground_windows_felt": self._learning.told.felt, "ground_windows_kept": self._learning.told.kept,
                 "ground_stretches_dropped": self._learning.dropped, "ground_maps": self._maps}
 
-    # ---- in ------------------------------------------------------------------------------------------------------------
-
-    def _on_state(self, message: VehicleState) -> None:
-        self._take_state(message, values_of_state)
-
-    def _on_odometry(self, message: Odometry) -> None:
-        self._take_state(message, values_of_odometry)
-
     @while_active
-    def _take_state(self, message: Any, values: Any) -> None:
+    def _on_state(self, message: VehicleState | Odometry) -> None:
         first, self._states = not self._segmenter.stamp_ns, self._states + 1
-        self._hand(self._segmenter.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message)))
+        self._hand(self._segmenter.state(nanoseconds(message.header.stamp), message.header.frame_id, measured_values(message)))
         if first and self._segmenter.stamp_ns:
             self._publish(self._prior_ground.before(self._settings, self._segmenter.place), self._segmenter.stamp_ns)
 
@@ -121,19 +105,14 @@ class GroundLearner(Component):
         inputs = (message.steering, message.throttle, message.brake)
         self._hand(self._segmenter.command(nanoseconds(message.header.stamp), inputs))
 
+    @refusing("posterior")
     def _on_posterior(self, message: Posterior) -> None:
         # Latched and sent once: accepted in the inactive state too.
-        try:
-            vehicle = calibrated(self._vehicle, self._model, message)
-        except InputError as error:
-            self.refusals.refuse("posterior", error)
-            return
+        vehicle = calibrated(self._vehicle, self._model, message)
         draws = draws_of(message, vehicle)
         self._learning.take(Calibrated.of(vehicle, dict(zip(draws.names, draws.values.T)) if draws is not None else None))
         self._posterior_version = message.posterior_version
         self.get_logger().info(f"feels by {vehicle.name}, posterior {message.posterior_version}")
-
-    # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _hand(self, whole: list[DriveSegment]) -> None:
         for stretch in whole:
@@ -160,15 +139,11 @@ class GroundLearner(Component):
                   "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,
                   "stretches_refused": learning.refused, "last_stretch_refused": learning.last_refusal, "restarts": learning.restarts,
                   "frame": drive.frame, **{f"interrupted.{what}": count for what, count in drive.interruptions.items()}}
-        no_states, self._states_before = self._states == self._states_before, self._states
-        dropped, self._dropped_before = learning.dropped - self._dropped_before, learning.dropped
+        states, dropped = self.increase("states", self._states), self.increase("dropped", learning.dropped)
         if learning.failed:
             return ERROR, f"the process that learns has died: {learning.failed}", values
         if dropped:
             return WARN, f"{dropped * _STRETCH:g} s of the drive dropped, {behind:g} s behind", values
-        if no_states:
+        if not states:
             return WARN, f"no state on {'odom' if self.value('odometry') else self.value('state_topic')} in the last second", values
         return OK, f"{update.felt} windows felt, {update.kept} of them kept, {behind:g} s behind", values
-
-
-main = partial(run_node, GroundLearner)

@@ -2,12 +2,10 @@
 
 from array import array
 from collections import Counter
-from functools import partial
 from typing import Any
 
 from builtin_interfaces.msg import Time
 
-from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.errors import InputError
 from lfdm_ros.hil.e2e import INVALID, VALID, format_address
 from lfdm_ros.hil.faults import Fault, Injector, load_faults
@@ -16,18 +14,16 @@ from lfdm_ros.hil.mirror import Mirror
 from lfdm_ros.hil.real_time import EDGES, POLICIES, SKIP, RealTimeRequest, parse_cores, tidy
 from lfdm_ros.hil.realism import Realism, load_realism
 from lfdm_ros.hil.rig import END, GO_ON, LOCKSTEP, REAL_TIME, SILENT, UP, WAITING, Rig
-from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import HilStatus
 from lfdm_ros.nodes.hil_ends import ENDPOINTS, ROS, ControllerEnd, VehicleEnd
+from lfdm_ros.nodes.simulated_vehicle import MODEL, PHYSICS_STEP, SCANS, START, STOP_TIME, TIMEOUT, TYRE
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes, serves
 from lfdm_ros.ros.grounds import GROUND, GROUND_SEED
 from lfdm_ros.ros.messages import set_stamp, stamp_of
-from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE_CHANGES, Parameter
 from lfdm_ros.ros.parameters import VEHICLE as VEHICLE_NAME
-from lfdm_ros.ros.runtime import run_node
-from lfdm_ros.sensors import LIDAR
+from lfdm_ros.ros.parameters import VEHICLE_CHANGES, Parameter
 from lfdm_ros.simulation import World
 from lfdm_ros.srv import InjectFault
 
@@ -58,19 +54,10 @@ class HilBridge(Component):
         Parameter("faults", "", "schedule of faults: file, or the name of one in config/hil; empty: none"),
         *LINK.parameters,
         VEHICLE_NAME, VEHICLE_CHANGES, GROUND, GROUND_SEED,
-        Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
-        Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
-        Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
-        Parameter("initial_speed", 0.0, "initial forward speed", *BOUNDS["speed"].range, unit="m/s"),
-        Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
-        SCENARIO_SEED,
-        *LIDAR.parameters,
-        Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
-        Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
+        MODEL, TYRE, PHYSICS_STEP, *START, *SCANS, STOP_TIME,
         Parameter("command_timeout", 0.2, "largest age of a command in use: simulated time since the state that it answers; then throttle "
                                           "0 and the brake ramp. CAN: at most half a round of cycle", 0.001, 1e6, unit="s"),
-        Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0, unit="1"),
-        Parameter("timeout_ramp", 1.0, "length of the brake ramp", 0.0, 100.0, unit="s"),
+        *TIMEOUT,
         Parameter("own_clock", False, "role controller: states have the time of their arrival on this node's clock; false: the time of the "
                                       "link, which is published on /clock"),
     )
@@ -97,7 +84,7 @@ class HilBridge(Component):
         self.get_logger().info(f"{self.value('role')}, {self.value('link')}, {self.value('mode')}, {self.value('rate'):g} Hz")
 
     def activate(self) -> None:
-        self._before = (0, Counter[str](), 0)
+        self._refused: Counter[str] = Counter()
         self._reported = False
         self._link_before: tuple[Any, ...] = ()
         self._end.start()
@@ -105,8 +92,7 @@ class HilBridge(Component):
     def deactivate(self) -> None:
         self._end.core.stop()
         if why := self._end.not_driven:
-            self.errors.append(f"{self.label}: {why}")
-            self.get_logger().error(why)
+            self.fail(why)
 
     def summary(self) -> dict[str, Any]:
         return self._end.summary()
@@ -130,25 +116,18 @@ class HilBridge(Component):
     def stamp(self) -> Time:
         return stamp_of(self._end.core.time_ns if self.state in ("inactive", "active") else 0)
 
-    # ---- faults --------------------------------------------------------------------------------------------------------
-
     def _on_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
         faults, now = self._end.core.faults, 1e-9 * self._end.core.time_ns
-        try:
-            if request.fault == "clear":
-                ended = faults.clear(request.signal)
-                response.message = f"{ended} faults ended"
-            else:
-                end = now + request.duration if request.duration > 0.0 else float("inf")
-                fault = Fault(request.fault, request.signal or "all", now, end, request.value, request.share)
-                faults.add(fault)
-                response.message = f"{fault} from {now:.3f} s on"
-            response.success = True
-        except InputError as error:
-            response.message = str(error)
-        return response
 
-    # ---- status --------------------------------------------------------------------------------------------------------
+        def inject() -> tuple[bool, str]:
+            if request.fault == "clear":
+                return True, f"{faults.clear(request.signal)} faults ended"
+            end = now + request.duration if request.duration > 0.0 else float("inf")
+            fault = Fault(request.fault, request.signal or "all", now, end, request.value, request.share)
+            faults.add(fault)
+            return True, f"{fault} from {now:.3f} s on"
+
+        return self.respond(response, inject)
 
     @while_active
     def _look(self) -> None:
@@ -181,18 +160,18 @@ class HilBridge(Component):
 
     def _publish_status(self) -> None:
         core = self._end.core
-        timing, link, gate = core.timing, core.link, core.gate
-        refused = dict(sorted(link.wire.refused.items()))
+        timing, wire = core.timing, core.link.wire
+        refused = dict(sorted(wire.refused.items()))
         message = HilStatus(
             role=self.value("role"), mode=self.value("mode"), link=self.value("link"), link_state=self._link_state,
             real_time="; ".join(core.granted), policy=self.value("policy"), period=timing.period, ticks=timing.ticks, misses=timing.misses,
             skipped=timing.skipped, worst_lateness=timing.lateness.largest, edges=array("d", EDGES.tobytes()),
-            sent=link.wire.sent, received=link.wire.received, unanswered=core.unanswered if isinstance(core, Rig) else 0,
-            refused_names=list(refused), refused_counts=array("Q", refused.values()), commands_rejected=gate.rejections,
+            sent=wire.sent, received=wire.received, unanswered=core.unanswered if isinstance(core, Rig) else 0,
+            refused_names=list(refused), refused_counts=array("Q", refused.values()), commands_rejected=core.gate.rejections,
             command_timed_out=core.timed_out, faults=[str(fault) for fault in core.faults.active])
         for name in ("periods", "lateness", "work", "responses"):
             setattr(message, name, array("Q", getattr(timing, name).counts.tolist()))
-        set_stamp(message.header.stamp, self._end.core.time_ns)
+        set_stamp(message.header.stamp, core.time_ns)
         self._status_publisher.publish(message)
 
     @while_active
@@ -200,7 +179,7 @@ class HilBridge(Component):
         core = self._end.core
         timing, link, gate = core.timing, core.link, core.gate
         values: dict[str, Any] = {
-            "time": 1e-9 * self._end.core.time_ns, "link": self.value("link"), "link_state": self._link_state, "ticks": timing.ticks,
+            "time": 1e-9 * core.time_ns, "link": self.value("link"), "link_state": self._link_state, "ticks": timing.ticks,
             "misses": timing.misses, "skipped": timing.skipped, "worst_lateness_us": 1e6 * timing.lateness.largest,
             **{f"{name}_us_{label}": 1e6 * getattr(timing, name).quantile(share) for name in ("lateness", "work", "responses")
                for label, share in (("p50", 0.5), ("p99", 0.99))},
@@ -211,8 +190,8 @@ class HilBridge(Component):
         if (e2e := link.wire.e2e) is not None:
             values |= {"e2e_state": e2e.state, "sender": format_address(e2e.sender), "e2e_initialisations": e2e.initialisations,
                        "command_age_ms": 1e3 * e2e.age, "command_age_ms_max": 1e3 * e2e.max_age}
-        before, self._before = self._before, (timing.misses, Counter(link.wire.refused), gate.rejections)
-        missed, refused, rejected = self._before[0] - before[0], self._before[1] - before[1], self._before[2] - before[2]
+        missed, rejected = self.increase("misses", timing.misses), self.increase("rejections", gate.rejections)
+        refused, self._refused = link.wire.refused - self._refused, Counter(link.wire.refused)
         if core.trouble:
             return ERROR, core.trouble, values
         if core.link_state == WAITING:
@@ -230,6 +209,3 @@ class HilBridge(Component):
             self.get_logger().warning(text, throttle_duration_sec=5.0)
             return WARN, text, values
         return OK, f"link {self.value('link')} is {UP}", values
-
-
-main = partial(run_node, HilBridge)

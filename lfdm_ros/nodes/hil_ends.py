@@ -24,26 +24,28 @@ from lfdm_ros.hil.realism import Realism
 from lfdm_ros.hil.rig import LOCKSTEP, REAL_TIME, Listeners, Pace, Rig
 from lfdm_ros.models import WHEELS
 from lfdm_ros.msg import DriverCommand, HilFaults, VehicleState
-from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, GroundWatch, VehicleTopics, gate_of, simulator_of, steps_in_tick, vehicle_endpoints
+from lfdm_ros.nodes import simulated_vehicle as simulated
+from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, GroundWatch, VehicleTopics
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import given, publishes, subscribes, unless
-from lfdm_ros.ros.grounds import GroundTopics, ground_of
+from lfdm_ros.ros.grounds import ground_of
 from lfdm_ros.ros.messages import BODY_FRAME, ODOM_FRAME, nanoseconds, set_stamp, unmeasured
-from lfdm_ros.ros.parameters import seed_of, vehicle_of
+from lfdm_ros.ros.parameters import vehicle_of
 from lfdm_ros.sensors import LIDAR, Lidar, Scan
 from lfdm_ros.sensors.ground_rays import Surface
-from lfdm_ros.simulation import Pose, World, load_scenario
+from lfdm_ros.simulation import Pose, World
 from lfdm_ros.simulation.actuator import Actuator
 
 ROS = "ros"
 _REPEAT = 0.5  # [s] until a first state is published again that nobody has answered
-
+_ROOM = 1000  # commands that may wait
+_SCALARS = tuple(name for name in SIGNALS if name not in WHEEL_SPEEDS)
 
 _OURS, _THEIRS = given("role", VEHICLE), given("role", CONTROLLER)
 _ON_ROS = _OURS & given("link", ROS)
 ENDPOINTS = (
-    *vehicle_endpoints(_OURS, scans=OBSTACLES),
+    *simulated.vehicle_endpoints(_OURS, scans=OBSTACLES),
     publishes("measured/state", VehicleState, qos.STATE, "the state as the device gets it", when=_ON_ROS),
     subscribes("control/command", DriverCommand, qos.NEWEST, "the device's", when=_ON_ROS & given("mode", REAL_TIME)),
     subscribes("control/command", DriverCommand, qos.COMMAND, "the device's", when=_ON_ROS & given("mode", LOCKSTEP)),
@@ -53,10 +55,6 @@ ENDPOINTS = (
     subscribes("control/command", DriverCommand, qos.COMMAND, "for the vehicle or bench", when=_THEIRS),
     publishes("hil/faults", HilFaults, qos.LATCHED, "which faults are active"),
 )
-
-
-_SCALARS = tuple(name for name in SIGNALS if name not in WHEEL_SPEEDS)
-_ROOM = 1000  # commands that may wait
 
 
 def fill_signals(message: VehicleState, packet: Packet) -> None:
@@ -69,19 +67,19 @@ def fill_signals(message: VehicleState, packet: Packet) -> None:
     message.speed_by_wheel = array("d", speeds)
 
 
-def signals_message(frame: str, body: str) -> VehicleState:
+def signals_message() -> VehicleState:
     """Creates a state with only its frames and wheel names."""
     message = unmeasured()
-    message.header.frame_id, message.child_frame_id, message.wheel_names = frame, body, list(WHEELS)
+    message.header.frame_id, message.child_frame_id, message.wheel_names = ODOM_FRAME, BODY_FRAME, list(WHEELS)
     return message
 
 
 class RosLink:
     """The vehicle's end of a link on ROS. Its messages have no checksum: a bit error is in a value."""
 
-    def __init__(self, publish: Callable[[VehicleState], None], message: VehicleState) -> None:
+    def __init__(self, publish: Callable[[VehicleState], None]) -> None:
         self.wire = Wire()
-        self._publish, self._message = publish, message
+        self._publish, self._message = publish, signals_message()
         self._commands: deque[Packet] = deque(maxlen=_ROOM)
         self._come = threading.Condition()
         self._signals, self._inputs = struct.Struct(f"{len(SIGNALS)}d"), struct.Struct(f"{len(COMMANDS)}d")
@@ -125,7 +123,6 @@ class _End:
 
     @property
     def values(self) -> dict[str, int]:
-        """Additional values for /diagnostics."""
         return {}
 
     @property
@@ -155,17 +152,15 @@ class VehicleEnd(_End):
 
     def __init__(self, node: Component, realism: Realism, faults: Injector, request: RealTimeRequest, ended: Callable[[str], None]) -> None:
         super().__init__(node)
-        value = node.value
-        ground = ground_of(node)
-        self._on_ground = VehicleOnGround(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())),
-                                    ground)
+        value, ground, period = node.value, ground_of(node), 1.0 / node.value("rate")
+        self._on_ground = VehicleOnGround(vehicle_of(node, *(f"{name}={change!r}" for name, change in realism.vehicle.items())), ground)
         vehicle = self._on_ground.vehicle
-        period = 1.0 / value("rate")
-        simulator = simulator_of(node, vehicle, self._on_ground)
-        scenario = load_scenario(value("scenario"), seed_of(value("scenario_seed"))) if value("scenario") else None
+        simulator = simulated.simulator_of(node, vehicle, self._on_ground)
+        scenario = simulated.scenario_of(node)
         pose = scenario.initial if scenario else Pose(speed=value("initial_speed"))
         world = scenario.world if scenario else World()
-        plant = ActuatedPlant(simulator, steps_in_tick(node, "rate", simulator.dt), Actuator.of(vehicle.actuators), faults.actuators)
+        steps = simulated.steps_in_tick(node, "rate", simulator.dt)
+        plant = ActuatedPlant(simulator, steps, Actuator.of(vehicle.actuators), faults.actuators)
         plant.reset(pose, 0.0)
         every = max(1, round(value("rate") / value("publish_rate")))
 
@@ -173,23 +168,19 @@ class VehicleEnd(_End):
         self._topics = VehicleTopics(node, simulator, vehicle, ground)
         self._on_the_map = GroundWatch(node, simulator, ground, scenario, pose)
         surface = Surface.of(None if ground is None else ground.heights)
-        self._ground = GroundTopics(node, ground)
-        self._lidar: SimulatedSensor[Scan] | None = None
         self._make_lidar = lambda world: SimulatedSensor(
             Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
-        if world.obstacles:
-            self._lidar = self._make_lidar(world)
+        self._lidar: SimulatedSensor[Scan] | None = self._make_lidar(world) if world.obstacles else None
 
         if value("link") == ROS:
-            ros_link = RosLink(node.publisher("measured/state").publish, signals_message(ODOM_FRAME, BODY_FRAME))
+            ros_link = RosLink(node.publisher("measured/state").publish)
             node.subscription("control/command", ros_link.on_command)
             link: Link = ros_link
         else:
             link = make_link(value("link"), VEHICLE, LINK.record(value, period=period, timeout=value("command_timeout")))
         self._command = node.publisher("control/command")  # None: the device says it itself
-        gate = gate_of(node, period)
         self.core = Rig(
-            plant, link, gate,
+            plant, link, simulated.gate_of(node, period),
             Pace(value("mode"), value("policy"), value("wait_limit"), value("on_silence"), _REPEAT if value("link") == ROS else 0.0,
                  value("stop_time"), every, request),
             Listeners(self._publish_state, self._publish_command, self._publish_faults, ended, node.give_up),
@@ -205,7 +196,6 @@ class VehicleEnd(_End):
 
     def start(self) -> None:
         self._topics.describe()
-        self._ground.publish()
         super().start()
 
     def summary(self) -> dict[str, Any]:
@@ -231,7 +221,9 @@ class VehicleEnd(_End):
 
     def _publish_command(self, time_ns: int, inputs: Inputs) -> None:
         if self._command is not None:
-            self._command.publish(command_message(time_ns, inputs))
+            message = DriverCommand(steering=inputs[0], throttle=inputs[1], brake=inputs[2])
+            set_stamp(message.header.stamp, time_ns)  # of the state that it answers
+            self._command.publish(message)
 
 
 class ControllerEnd(_End):
@@ -245,12 +237,11 @@ class ControllerEnd(_End):
         if node.value("link") == ROS:
             raise InputError("role controller needs a link to the vehicle: can, udp, or one from outside; on ROS it needs no bridge")
         link = make_link(node.value("link"), CONTROLLER, LINK.record(node.value, period=period, timeout=node.value("command_timeout")))
-        self._message = signals_message(ODOM_FRAME, BODY_FRAME)
+        self._message = signals_message()
         self._uses_ros_clock = node.value("own_clock")
         self._clock, self._state_publisher = node.publisher("/clock"), node.publisher("vehicle/state")
-        gate = gate_of(node, period)
-        self.core = Mirror(link, gate, period, self._publish_state, on_faults=self._publish_faults, failed=node.give_up, faults=faults,
-                           request=request)
+        self.core = Mirror(link, simulated.gate_of(node, period), period, self._publish_state, on_faults=self._publish_faults,
+                           failed=node.give_up, faults=faults, request=request)
         self._stamps: tuple[int, int] = (0, 0)  # of the newest state: as told on ROS, and by the link
         node.subscription("control/command", self._on_command)
 
@@ -279,10 +270,3 @@ class ControllerEnd(_End):
             stamp_ns = max(time_ns + stamp_ns - published_ns, 0) if stamp_ns else 0
         if not self.core.command((command.steering, command.throttle, command.brake), stamp_ns):
             self._node.get_logger().warning(f"command refused, {self.core.gate.last_rejection}", throttle_duration_sec=1.0)
-
-
-def command_message(time_ns: int, inputs: Inputs) -> DriverCommand:
-    """Makes a command with the time [ns] of the state that it answers."""
-    message = DriverCommand(steering=inputs[0], throttle=inputs[1], brake=inputs[2])
-    set_stamp(message.header.stamp, time_ns)
-    return message

@@ -1,6 +1,6 @@
 """The input player node: drives a scenario by answering each vehicle state with the scenario's command for that time."""
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -8,11 +8,10 @@ from builtin_interfaces.msg import Time
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, VehicleState
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import checked_stamp, stamp_of
 from lfdm_ros.ros.parameters import Parameter
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors.state_gate import pose_jumped
 from lfdm_ros.simulation import load_scenario
 
@@ -27,8 +26,7 @@ class InputPlayer(Component):
     NAME = "input_player"
     PARAMETERS = (
         Parameter("scenario", "straight_acceleration", "name of a scenario in config/scenarios, or a path"),
-        Parameter("at_end", "brake", "after the scenario: hold the last command, or brake with throttle 0",
-                  choices=("hold", "brake")),
+        Parameter("at_end", "brake", "after the scenario: hold the last command, or brake with throttle 0", choices=("hold", "brake")),
         Parameter("end_brake", 0.3, "brake pedal after the scenario, with at_end brake", 0.0, 1.0, unit="1"),
         Parameter("on_finish", "idle", "idle: go on answering; shutdown: leave that state unanswered and end the run",
                   choices=("idle", "shutdown")),
@@ -58,18 +56,15 @@ class InputPlayer(Component):
     def activate(self) -> None:
         self.finished = False
         self._before = None
-        self._answered = self._answered_before = 0
+        self._answered = 0
 
     finished = False
     _before: tuple[int, dict[str, float]] | None = None  # the last state: time [ns], and values that show a new beginning
 
     @while_active
+    @refusing("state")
     def _on_state(self, state: VehicleState) -> None:
-        try:
-            now = checked_stamp(state.header.stamp)
-        except InputError as error:
-            self.refusals.refuse("state", error)
-            return
+        now = checked_stamp(state.header.stamp)
         if self._begins_anew(now, state):
             self._start_ns = now
             self.finished = False
@@ -100,6 +95,9 @@ class InputPlayer(Component):
         """Returns the stamp of the last state: this node keeps no clock."""
         return stamp_of(self._before[0] if self._before is not None else 0)
 
+    def summary(self) -> dict[str, Any]:
+        return {"scenario_finished": self.finished}
+
     def _at(self, time: float) -> tuple[float, float, float]:
         steering, throttle, brake = (float(np.interp(time, self._time, column)) for column in self._columns)
         return steering, throttle, brake
@@ -107,13 +105,7 @@ class InputPlayer(Component):
     @while_active
     def diagnose(self) -> Diagnosis:
         values = {"scenario": self._scenario.name, "commands": self._answered, "finished": self.finished}
-        no_answer = self._answered == self._answered_before
-        self._answered_before = self._answered
+        answers = self.increase("answered", self._answered)
         if self.finished:
             return OK, "finished", values
-        if no_answer:
-            return WARN, "no vehicle/state in the last second", values
-        return OK, "driving", values
-
-
-main = partial(run_node, InputPlayer)
+        return (OK, "driving", values) if answers else (WARN, "no vehicle/state in the last second", values)

@@ -2,19 +2,15 @@
 
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from sensor_msgs.msg import Joy
 
-from lfdm_ros.bounds import refusal
-from lfdm_ros.errors import InputError
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Diagnosis, while_active
+from lfdm_ros.ros.component import OK, WARN, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import subscribes
-from lfdm_ros.ros.messages import nanoseconds
-from lfdm_ros.ros.runtime import run_node
+from lfdm_ros.ros.messages import checked_stamp
 from lfdm_ros.teleop.hands_on import JOYSTICK, Command, Joystick
 
 
@@ -23,10 +19,7 @@ class JoystickOperator(ManualControl):
 
     NAME = "joystick"
     PARAMETERS = (RATE, *JOYSTICK.parameters)
-    ENDPOINTS = (
-        subscribes("joy", Joy, qos.SENSOR, "axes and buttons"),
-        COMMAND,
-    )
+    ENDPOINTS = (subscribes("joy", Joy, qos.SENSOR, "axes and buttons"), COMMAND)
 
     def configure(self) -> None:
         self._joystick = Joystick(JOYSTICK.record(self.value))
@@ -44,14 +37,11 @@ class JoystickOperator(ManualControl):
             self._joystick.settings = replace(self._joystick.settings, **{name: value})
 
     @while_active
+    @refusing("joy")
     def _on_joy(self, message: Joy) -> None:
-        try:
-            if (wrong := refusal("stamp", 1e-9 * nanoseconds(message.header.stamp))) is not None:
-                raise wrong
-            self._joystick.take(time.monotonic(), message.axes, message.buttons)
-            self._received += 1
-        except InputError as error:
-            self.refusals.refuse("joy", error)
+        checked_stamp(message.header.stamp)
+        self._joystick.take(time.monotonic(), message.axes, message.buttons)
+        self._received += 1
 
     def request(self, now: float) -> Command | None:
         return self._joystick.command(now)
@@ -63,6 +53,3 @@ class JoystickOperator(ManualControl):
         if not self._received:
             return WARN, "nothing yet on joy", values
         return (OK, "driving", values) if held else (WARN, "nobody holds the button, or joy has fallen silent", values)
-
-
-main = partial(run_node, JoystickOperator)

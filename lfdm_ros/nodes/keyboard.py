@@ -3,12 +3,10 @@
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from lfdm_ros.nodes.manual_control import COMMAND, RATE, ManualControl
 from lfdm_ros.ros.component import OK, WARN, Diagnosis, while_active
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.hands_on import HELP, KEYBOARD, Command, Keyboard
 from lfdm_ros.teleop.terminal import QUIT, Terminal
 
@@ -50,6 +48,3 @@ class KeyboardOperator(ManualControl):
         values = {"steering": command.steering, "throttle": command.throttle, "brake": command.brake, "reverse": self._keyboard.reverse}
         held = self._keyboard.holds(time.monotonic())
         return (OK, "driving", values) if held else (WARN, "no key is pressed: braking", values)
-
-
-main = partial(run_node, KeyboardOperator)

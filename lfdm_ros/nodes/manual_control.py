@@ -48,7 +48,6 @@ class ManualControl(Component):
 
     @while_active
     def publish(self) -> None:
-        """Publishes the command of now."""
         now = time.monotonic()
         command, stamp = self.request(now), self.stamp()
         looking = not self.value("use_sim_time") and now < self._activated + _FIND_CLOCK

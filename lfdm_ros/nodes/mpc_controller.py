@@ -3,12 +3,10 @@
 import math
 import time
 from collections import deque
-from functools import partial
 from typing import Any
 
 import numpy as np
 from ackermann_msgs.msg import AckermannDriveStamped
-from grid_map_msgs.msg import GridMap
 from nav_msgs.msg import Path as PathMessage
 from radar_msgs.msg import RadarScan
 from sensor_msgs.msg import LaserScan
@@ -21,7 +19,6 @@ from lfdm_ros.control.routing.lattice import LATTICE
 from lfdm_ros.control.settings import SETTINGS
 from lfdm_ros.engine.driving import PilotDecision
 from lfdm_ros.engine.stepping import LOCKSTEP
-from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model, model_names
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior
 from lfdm_ros.msg import Plan as PlanMessage
@@ -30,14 +27,12 @@ from lfdm_ros.perception.tracker import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import When, given, publishes, subscribes
-from lfdm_ros.ros.grid_map import read_known
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
-from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
+from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, radar_scan_of, reason, scan_of
 from lfdm_ros.ros.posteriors import calibrated
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.simulation.scenario import corridor_edges
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import MOVED
@@ -47,7 +42,7 @@ _REMEMBERED = 100_000  # cycle times
 _LOCK = "max_road_wheel_angle"
 
 
-class MpcController(piloted.PilotedComponent):
+class MpcController(piloted.Calibratable, piloted.PilotedComponent):
     """A controller that answers states with `autonomy/command`, and publishes its plans and reasons. Settings: control/settings.py.
 
     Free running, it needs `use_sim_time` wherever the states' stamps are simulated time.
@@ -85,8 +80,6 @@ class MpcController(piloted.PilotedComponent):
         publishes("autonomy/markers", MarkerArray, qos.STATUS, "obstacles as seen, route, horizon and goal, for RViz"),
     )
 
-    # ---- lifecycle -----------------------------------------------------------------------------------------------------
-
     def configure(self) -> None:
         begin = time.perf_counter()
         plain = vehicle_of(self)
@@ -104,21 +97,16 @@ class MpcController(piloted.PilotedComponent):
 
         self._settings = settings
         self._models = tuple(plain.spec(name) for name in (settings.model, self.value("posterior_model")) if name)
-        self._posterior, self._maps = Posterior(), 0
         self._messages = PlanMessages({f.name: f.unit for f in get_model(self._models[0]).states})
 
         # The angle is unknown for a vehicle with a steering table.
         self._lock = vehicle.parameters.get(_LOCK, math.nan)
-        self._command_publisher, self._ackermann_publisher, self._status_publisher = (
-            self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status"))
-        self._plan_publisher, self._horizon_publisher, self._marker_publisher = (
-            self.publisher(f"autonomy/{name}") for name in ("plan", "horizon", "markers"))
+        (self._command_publisher, self._ackermann_publisher, self._status_publisher, self._plan_publisher, self._horizon_publisher,
+         self._marker_publisher) = (
+            self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status", "plan", "horizon", "markers"))
         self._subscribe(settings.period)
-        self.subscription(piloted.RADAR_TOPIC, self._on_radar)
-        self.subscription(piloted.REAR_TOPIC, self._on_rear_scan)
-        self.subscription("control/command", self._on_applied)
-        self.subscription("posterior", self._on_posterior)
-        self.subscription(KNOWN, self._on_friction_map)
+        self.connect({piloted.RADAR_TOPIC: self._on_radar, piloted.REAR_TOPIC: self._on_rear_scan, "control/command": self._on_applied})
+        self._take_calibrations()
         self.every(1.0 / self.value("marker_rate"), self._publish_markers)
         self.get_logger().info(f"{vehicle.name}, {self._models[0]}, {settings.solver}, {settings.stages} stages, {self.value('stepping')}, "
                                f"{1.0 / settings.period:g} Hz, {task.name}; ready in {time.perf_counter() - begin:.1f} s")
@@ -130,14 +118,11 @@ class MpcController(piloted.PilotedComponent):
 
     def summary(self) -> dict[str, Any]:
         return {"task": self.pilot.task.name, "task_done": self.finished, "outcomes": dict(self._outcomes),
-                "cold_starts": self._cold_starts,
-                "inputs_refused": dict(self.refusals.counts), "cycle_times": list(self._cycle_times)}
+                "cold_starts": self._cold_starts, "inputs_refused": dict(self.refusals.counts), "cycle_times": list(self._cycle_times)}
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name in _SETTINGS and not (self._lockstep and name == "time_budget"):
             self.controller.tune(**{name: value})
-
-    # ---- in ------------------------------------------------------------------------------------------------------------
 
     @while_active
     def _on_applied(self, message: DriverCommand) -> None:
@@ -155,31 +140,8 @@ class MpcController(piloted.PilotedComponent):
         begin = time.perf_counter()
         self._answer_waiting(self.pilot.rear_scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
 
-    def _on_posterior(self, message: Posterior) -> None:
-        # Latched and sent once: it is taken in the inactive state too.
-        if self._drives_by(message, "posterior"):
-            self._posterior = message
-            self.get_logger().info(f"drives by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
-
-    def _on_friction_map(self, message: GridMap) -> None:
-        # Likewise.
-        try:
-            self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME), others=False)
-        except InputError as error:
-            self.refusals.refuse("ground", error)
-            return
-        self._maps += self._drives_by(self._posterior, "ground")
-
-    def _drives_by(self, posterior: Posterior, kind: str) -> bool:
-        """Sets the vehicle by a posterior, on the ground as known now; kind: the news, "posterior" or "ground". False: refused."""
-        try:
-            vehicle = calibrated(self._on_ground.vehicle, self._models[0], posterior, also=self._models[1:])
-        except InputError as error:
-            self.refusals.refuse(kind, error)
-            return False
-        return self.pilot.take(vehicle, kind)
-
-    # ---- out -----------------------------------------------------------------------------------------------------------
+    def _go_by(self, posterior: Posterior) -> None:
+        self.controller.set_vehicle(calibrated(self._on_ground.vehicle, self._models[0], posterior, also=self._models[1:]))
 
     def publish_decision(self, decision: PilotDecision | None, begin: float) -> None:
         """Publishes the command first, then the rest; then evaluates the scans received meanwhile."""
@@ -242,13 +204,9 @@ class MpcController(piloted.PilotedComponent):
         values: dict[str, Any] = {
             "task": pilot.task.name, "done": self.finished, "cycles": sum(self._outcomes.values()), "cold_starts": self._cold_starts,
             "resets": pilot.resets, "posterior_version": self._posterior.posterior_version, "maps_of_the_ground": self._maps,
-            "frame": pilot.frame,
-            **{f"outcome.{outcome.name.lower()}": self._outcomes[outcome.name.lower()] for outcome in CycleOutcome}}
-        if self._cycle_times:
-            recent = 1e3 * np.array(list(self._cycle_times)[-1000:])
-            values.update(cycle_ms_median=float(np.median(recent)), cycle_ms_p99=float(np.quantile(recent, 0.99)),
-                          cycle_ms_max=float(recent.max()))
-        decided, self._decided_before = values["cycles"] - self._decided_before, values["cycles"]
+            "frame": pilot.frame, **{f"outcome.{outcome.name.lower()}": self._outcomes[outcome.name.lower()] for outcome in CycleOutcome}}
+        values.update(piloted.cycle_figures(self._cycle_times))
+        decided = self.increase("cycles", values["cycles"])
         if self._last is None:
             return WARN, f"no state yet on {'odom' if self.value('odometry') else self.value('state_topic')}", values
         cycle = self._last.cycle
@@ -263,6 +221,3 @@ class MpcController(piloted.PilotedComponent):
         if not cycle.outcome.planned and not (cycle.done or self.finished or pilot.task.name == "idle"):
             return WARN, f"{values['outcome']}: {values['reason']}", values
         return OK, "done" if self.finished else pilot.task.name, values
-
-
-main = partial(run_node, MpcController)

@@ -1,6 +1,5 @@
 """The operator node: simulates a person driving by the pictures that come over a link, and sends back steering and pedals."""
 
-from functools import partial
 from typing import Any
 
 from lfdm_ros.control.cycle import CycleOutcome
@@ -15,7 +14,6 @@ from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.takeover import OFFERS
 from lfdm_ros.teleop import OPERATOR, Operator
 
@@ -83,7 +81,7 @@ class OperatorModel(PilotedComponent):
             "task": pilot.task.name, "done": self.finished, "cycles": cycles, "resets": pilot.resets, "frame": pilot.frame,
             "distracted_share": self._distracted / cycles if cycles else 0.0,
             **{f"person.{name}": getattr(person, name) for name in ("steering_factor", "far_time", "headway", "perception_delay", "pace")}}
-        decided, self._decided_before = cycles - self._decided_before, cycles
+        decided = self.increase("cycles", cycles)
         if self._last is None:
             return WARN, f"no state yet on {'odom' if self.value('odometry') else self.value('state_topic')}", values
         cycle = self._last.cycle
@@ -95,6 +93,3 @@ class OperatorModel(PilotedComponent):
         if cycle.outcome == CycleOutcome.STOPPED and not (cycle.done or self.finished or pilot.task.name == "idle"):
             return WARN, str(values["reason"]), values
         return OK, "done" if self.finished else str(values["reason"]) or pilot.task.name, values
-
-
-main = partial(run_node, OperatorModel)

@@ -1,7 +1,5 @@
 """Other vehicles of the graph, each by its namespace: newest pose, speed and outline."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence
@@ -44,7 +42,6 @@ class OtherVehicles:
         return [name or "/" for name in self._vehicles]
 
     def look(self) -> None:
-        """Updates the list of vehicles."""
         found = {topic.removesuffix(_STATE) for topic, types in self._node.get_topic_names_and_types()
                  if topic.endswith(_STATE) and _TYPE in types and self._node.count_publishers(topic)} - {self._namespace}
         for name in self._vehicles.keys() - found:

@@ -1,16 +1,15 @@
 """Parts of nodes that drive by states, scans and tasks: parameters, subscriptions, goals and paths by topic, the node around a pilot."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped
+from grid_map_msgs.msg import GridMap
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
 from radar_msgs.msg import RadarScan
@@ -22,16 +21,19 @@ from lfdm_ros.engine.driving import Drives, Pilot, PilotDecision, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import HeightMap
-from lfdm_ros.msg import VehicleState
+from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
+from lfdm_ros.msg import Posterior, VehicleState
 from lfdm_ros.perception.rear_view import MIN_NOISE, tracker_of
 from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
 from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import Component, while_active
+from lfdm_ros.ros.component import Component, refusing, while_active
 from lfdm_ros.ros.endpoints import Endpoint, given, subscribes, unless
+from lfdm_ros.ros.grid_map import read_known
+from lfdm_ros.ros.grounds import KNOWN
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
-from lfdm_ros.ros.plan_messages import goal_task, path_task, scan_of, values_of_odometry, values_of_state
+from lfdm_ros.ros.plan_messages import goal_task, measured_values, path_task, scan_of
 from lfdm_ros.sensors import Lidar, Radar, find_sensor
 from lfdm_ros.simulation import load_scenario
 from lfdm_ros.vehicles import Vehicle
@@ -55,7 +57,7 @@ class FrameTree(TransformTree):
 
 
 # Callbacks that owe the vehicle a command.
-_OF_STATES = ("on_state", "on_odometry")
+_OF_STATES = ("on_state",)
 _CYCLES = (*_OF_STATES, "on_scan", "on_rear_scan", "on_radar", "on_applied", "watch", "watch_scan")
 LOOK_FOR_SCAN = 0.1  # [s]
 _FARTHEST = 1000.0  # [m] returns beyond do not count, whatever the sight
@@ -145,29 +147,17 @@ class TaskTopics:
 
     def __init__(self, node: Component, pilot: Any, task_of_goal: Callable[[PoseStamped], Task], task_of_path: Callable[[bytes], Task],
                  accepted: Callable[[], None] = lambda: None) -> None:
-        """Subscribes to them.
-
-        Args:
-            pilot: a `Pilot` or a `SharedPilot`.
-            task_of_goal, task_of_path: make a task of a message, of a path serialized; raise InputError where it cannot be one.
-            accepted: called with each accepted task.
-        """
+        """Subscribes to them, for a `Pilot` or a `SharedPilot`. task_of_goal, task_of_path: make a task of a message, of a path serialized,
+        or raise InputError; accepted: called with each accepted task."""
         self._node, self._pilot, self._accepted = node, pilot, accepted
         self._task_of_goal, self._task_of_path = task_of_goal, task_of_path
         self.frames = FrameTree()
         for topic in _GOALS:
-            node.subscription(topic, self._on_goal)
+            node.subscription(topic, lambda message: self._drive("goal", lambda: self._task_of_goal(message)))
         for topic in _PATHS:
             node.subscription(topic, lambda data: self._drive("path", lambda: self._task_of_path(data)), raw=True)
-        for topic in _FRAMES:
-            node.subscription(topic, self._on_frames)
-
-    def _on_frames(self, message: TFMessage) -> None:
-        # In the inactive state too: a static transform is published once.
-        self.frames.hear(message, self._node.refusals)
-
-    def _on_goal(self, message: PoseStamped) -> None:
-        self._drive("goal", lambda: self._task_of_goal(message))
+        for topic in _FRAMES:  # in the inactive state too: a static transform is published once
+            node.subscription(topic, lambda message: self.frames.hear(message, node.refusals))
 
     def _drive(self, kind: str, make: Callable[[], Task]) -> None:
         if self._node.state != "active":
@@ -180,6 +170,48 @@ class TaskTopics:
         if self._pilot.drive(kind, task):
             self._accepted()
             self._node.get_logger().info(task.name)
+
+
+def cycle_figures(times: Sequence[float]) -> dict[str, float]:
+    """Returns median, 99 % and largest of the last 1000 cycle times [s], in milliseconds, for /diagnostics."""
+    if not times:
+        return {}
+    recent = 1e3 * np.array(list(times)[-1000:])
+    median, p99, largest = np.quantile(recent, (0.5, 0.99, 1.0)).tolist()
+    return {"cycle_ms_median": median, "cycle_ms_p99": p99, "cycle_ms_max": largest}
+
+
+class Calibratable(Component):
+    """A node that goes by the posterior in force and by the friction of the ground as it is learned.
+
+    Subclasses have `pilot` and `_on_ground`, define `_go_by`, and call `_take_calibrations` in `configure`.
+    """
+
+    pilot: Any
+    _on_ground: VehicleOnGround
+    GOES_BY, SAMPLES = "drives by", False  # word of the log; samples of the friction count too
+
+    def _take_calibrations(self) -> None:
+        self._posterior, self._maps = Posterior(), 0
+        self.connect({"posterior": self._on_posterior, KNOWN: self._on_friction_map})
+
+    def _go_by(self, posterior: Posterior) -> None:
+        """Sets the vehicle by a posterior, on the ground as known now. Raises InputError."""
+        raise NotImplementedError
+
+    # Both are latched and sent once: they are taken in the inactive state too.
+
+    @refusing("posterior")
+    def _on_posterior(self, message: Posterior) -> None:
+        self._go_by(message)
+        self._posterior = message
+        self.get_logger().info(f"{self.GOES_BY} {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
+
+    @refusing("ground")
+    def _on_friction_map(self, message: GridMap) -> None:
+        self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME), self.SAMPLES)
+        self._go_by(self._posterior)
+        self._maps += 1
 
 
 class PilotedComponent(Component):
@@ -215,9 +247,7 @@ class PilotedComponent(Component):
 
     def _subscribe(self, period: float) -> None:
         """Subscribes to states, scans, tasks and their frames; period: of the cycles [s]."""
-        self.subscription("odom", self._on_odometry)
-        self.subscription(self.STATE_TOPIC, self._on_state)
-        self.subscription(self.SCAN_TOPIC, self._on_scan)
+        self.connect({"odom": self._on_state, self.STATE_TOPIC: self._on_state, self.SCAN_TOPIC: self._on_scan})
         self.tasks = TaskTopics(self, self.pilot, lambda message: goal_task(
             message, self.value("speed"), self.value("goal_tolerance"), self.value("stop_at_end")), lambda data: path_task(
             data, self.value("speed"), self.value("stop_at_end")), lambda: setattr(self, "finished", False))
@@ -231,7 +261,6 @@ class PilotedComponent(Component):
         self._waits_since = math.inf
         self._outcomes: Counter[str] = Counter()
         self._last: PilotDecision | None = None
-        self._decided_before = 0
         self._resets = self.pilot.resets
 
     def deactivate(self) -> None:
@@ -245,9 +274,8 @@ class PilotedComponent(Component):
                                   horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST)))
         pilot = Pilot(
             driver, tracker_of(settings, vehicle.lidar, heights, rear), period=period, lockstep=self._lockstep,
-            lidar_rate=self.value("lidar_rate"),
-            lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"), report=self.warn,
-            refused=self.warn_of_refusal, **others)
+            lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"),
+            report=self.warn, refused=self.warn_of_refusal, **others)
         self.refusals = pilot.refusals
         pilot.begin(task)
         return pilot
@@ -276,20 +304,13 @@ class PilotedComponent(Component):
             now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else 0
         self.publish_decision(self.pilot.stop(now, f"internal error in {where}"), time.perf_counter())
 
-    # ---- in ------------------------------------------------------------------------------------------------------------
-
-    def _on_state(self, message: VehicleState) -> None:
-        self._take_state(message, time.perf_counter(), values_of_state)
-
-    def _on_odometry(self, message: Odometry) -> None:
-        self._take_state(message, time.perf_counter(), values_of_odometry)
-
     @while_active
-    def _take_state(self, message: Any, begin: float, values: Any) -> None:
-        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values(message), self.now_ns())
-        self.publish_decision(decision, begin)
+    def _on_state(self, message: VehicleState | Odometry) -> None:
+        begin = time.perf_counter()
+        self.publish_decision(self.pilot.state(
+            nanoseconds(message.header.stamp), message.header.frame_id, measured_values(message), self.now_ns()), begin)
         # A state that waits may be published again meanwhile.
-        self._waits_since = min(self._waits_since, time.monotonic()) if self.pilot.waits_for_scan else math.inf
+        self._waits_since = min(self._waits_since, time.monotonic()) if self.pilot.waits else math.inf
 
     @while_active
     def _on_scan(self, message: LaserScan) -> None:
@@ -308,7 +329,8 @@ class PilotedComponent(Component):
         if decision is not None:
             self.publish_decision(decision, time.perf_counter())
 
+    @while_active
     def _watch_scan(self) -> None:
-        if self.state == "active" and self.pilot.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
+        if self.pilot.waits and time.monotonic() - self._waits_since > self.value("scan_patience"):
             self._waits_since = math.inf
             self.publish_decision(self.pilot.give_up_on_scan(), time.perf_counter())

@@ -5,7 +5,6 @@ import threading
 from argparse import Namespace
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from lfdm_ros.errors import InputError, RunError, error_text, quote
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import serves
 from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
-from lfdm_ros.ros.runtime import Runtime, exit_status, run_node
+from lfdm_ros.ros.runtime import Runtime, exit_status
 from lfdm_ros.ros.topics import find_topic, is_wanted
 
 # Samples queued by the middleware for a slow recorder.
@@ -36,13 +35,10 @@ class BagThread:
 
     def __init__(self, writer: BagWriter, capacity: int) -> None:
         """Starts the thread. writer: an open bag, which `close` closes; capacity: messages that may wait."""
-        self._writer = writer
-        self._capacity = capacity
+        self._writer, self._capacity = writer, capacity
         self._queue: deque[tuple[str, str, int, bytes]] = deque()
-        self._filled = threading.Event()
-        self._closing = False
-        self.written = 0
-        self.dropped = 0
+        self._filled, self._closing = threading.Event(), False
+        self.written = self.dropped = 0
         self.failure = ""
         # No daemon: the process does not end before the bag is closed, even if nobody asks for it.
         self._thread = threading.Thread(target=self._run, name="bag writer")
@@ -72,15 +68,8 @@ class BagThread:
         self._thread.join()
 
     def _run(self) -> None:
-        self._write()
-        # Closed here, where no signal is handled: a caller that waits for this thread may be cut off.
-        try:
-            self._writer.close()
-        except Exception as error:
-            self.failure = self.failure or error_text(error)
-
-    def _write(self) -> None:
-        while True:
+        ended = False
+        while not ended:
             self._filled.wait(_LOOK_FOR_END)
             self._filled.clear()
             while self._queue:
@@ -91,8 +80,12 @@ class BagThread:
                     self.failure = error_text(error)
                     self.dropped += 1 + len(self._queue)
                     self._queue.clear()
-            if self._closing or not threading.main_thread().is_alive():
-                return
+            ended = self._closing or not threading.main_thread().is_alive()
+        # Closed here, where no signal is handled: a caller that waits for this thread may be cut off.
+        try:
+            self._writer.close()
+        except Exception as error:
+            self.failure = self.failure or error_text(error)
 
 
 def unused(path: str) -> str:
@@ -135,10 +128,8 @@ class Recorder(Component):
         self._path, self._records, self.written, self.dropped = "", False, 0, 0
         self._recorded: dict[str, Subscription] = {}
         self._unknown: dict[str, str] = {}
-        self._dropped_before = 0
         self._recorded_before = -1
-        self.service("~/start", self._on_start)
-        self.service("~/stop", self._on_stop)
+        self.connect({"~/start": self._on_start, "~/stop": self._on_stop})
         if not self.value("waits"):
             self._open()
 
@@ -149,7 +140,7 @@ class Recorder(Component):
                            origin_ns=0 if self.value("use_sim_time") else None)
         writer.__enter__()
         self._bag = BagThread(writer, self.value("queue_size"))
-        self._dropped_before, self._records = 0, True
+        self._records = True
 
     def _close(self) -> str:
         """Closes the bag, if open; returns the reason if it is incomplete, else an empty text."""
@@ -160,8 +151,7 @@ class Recorder(Component):
         self.written, self.dropped = self.written + bag.written, self.dropped + bag.dropped
         self.get_logger().info(f"{self._path}: {bag.written} messages, {bag.dropped} dropped")
         if bag.failure:
-            self.errors.append(f"{self.label}: {bag.failure}")
-            self.get_logger().error(bag.failure)
+            self.fail(bag.failure)
         return bag.failure
 
     def activate(self) -> None:
@@ -182,24 +172,25 @@ class Recorder(Component):
         return self._bag
 
     def _on_start(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        try:
+        def start() -> tuple[bool, str]:
             if self.state != "active" or self._records:
                 raise InputError(f"records already, into {self._path}" if self._records else f"the recorder is {self.state}")
             self._open()
             self._subscribe()
-            response.success, response.message = True, os.path.abspath(self._path)
-        except InputError as error:
-            response.success, response.message = False, str(error)
-        return response
+            return True, os.path.abspath(self._path)
+
+        return self.respond(response, start)
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if not self._records:
-            response.success, response.message = False, "nothing is recorded"
-            return response
-        self._unsubscribe()
-        failure = self._close()
-        response.success, response.message = not failure, failure or os.path.abspath(self._path)
+        response.message = "nothing is recorded"
+        if self._records:
+            self._unsubscribe()
+            failure = self._close()
+            response.success, response.message = not failure, failure or os.path.abspath(self._path)
         return response
+
+    def summary(self) -> dict[str, Any]:
+        return {"messages_recorded": self.written, "messages_dropped": self.dropped}
 
     def settled(self) -> bool:
         if self.state != "active" or not self._records:
@@ -214,7 +205,6 @@ class Recorder(Component):
         self._recorded.clear()
 
     def _subscribe(self) -> None:
-        """Subscribes to selected topics that have appeared."""
         if not self._records:
             return
         for topic, types in self.get_topic_names_and_types():
@@ -249,7 +239,7 @@ class Recorder(Component):
         bag = self.bag
         values = {"bag": self._path, "topics": len(self._recorded), "written": bag.written, "waiting": bag.waiting,
                   "dropped": bag.dropped, "topics_not_recorded": ", ".join(self._unknown)}
-        lost, self._dropped_before = bag.dropped - self._dropped_before, bag.dropped
+        lost = self.increase(f"dropped from {self._path}", bag.dropped)
         if bag.failure:
             return ERROR, bag.failure, values
         if lost:
@@ -273,15 +263,9 @@ def _offered(profile: QoSProfile) -> Qos:
 
 
 def record_from_cli(args: Namespace) -> int:
-    """Records until Ctrl-C, or for a duration, for `lfdm bag record`; returns the exit status.
-
-    Args:
-        args: out, topics (or None), all, storage and duration [s] (or None).
-
-    Raises:
-        InputError: the bag cannot be made, the disk refused, or no message came.
-        RunError: something else failed on the way.
-    """
+    """Records until Ctrl-C, or for a duration, for `lfdm bag record` with args out, topics (or None), storage and duration [s] (or None);
+    returns the exit status. Raises InputError: the bag cannot be made, the disk refused, or no message came; RunError: something else
+    failed."""
     parameters = {"bag": args.out, "storage": args.storage, "topics": args.topics or []}
     table = by_name(Recorder.PARAMETERS)
     with Runtime() as runtime:
@@ -298,6 +282,3 @@ def record_from_cli(args: Namespace) -> int:
         raise InputError(f"{args.out}: no message came on {', '.join(args.topics or ['any topic'])}, so the bag is empty; lfdm topic list "
                          "shows what is published")
     return exit_status(reason)
-
-
-main = partial(run_node, Recorder)

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import PoseStamped
-from grid_map_msgs.msg import GridMap
 from radar_msgs.msg import RadarScan
 from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
@@ -20,47 +18,21 @@ from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
-from lfdm_ros.errors import InputError
 from lfdm_ros.models import model_names
 from lfdm_ros.models.ground_maps import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
-from lfdm_ros.nodes.piloted import (
-    MARKER_RATE,
-    RADAR,
-    RADAR_TOPIC,
-    REAR_LIDAR,
-    REAR_TOPIC,
-    SUBSCRIBES_RADAR,
-    SUBSCRIBES_REAR,
-    TaskTopics,
-    radar_of,
-    rear_lidar_of,
-    task_endpoints,
-)
+from lfdm_ros.nodes import piloted
 from lfdm_ros.perception.rear_view import MIN_NOISE, tracker_of
 from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
-from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros import plan_messages, qos
+from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes
-from lfdm_ros.ros.grid_map import read_known
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
 from lfdm_ros.ros.markers import Picture, mixed
-from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
+from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
-from lfdm_ros.ros.plan_messages import (
-    draws_of,
-    fill_command,
-    fill_status,
-    path_task,
-    plan_of,
-    radar_scan_of,
-    scan_of,
-    sharing_text,
-    values_of_state,
-)
 from lfdm_ros.ros.posteriors import calibrated
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.machine import Action
@@ -79,7 +51,7 @@ _LOOK_FOR_ANSWERS = 0.1  # [s]
 _REMEMBERED = 100_000  # cycle times
 
 
-class SharedControl(Component):
+class SharedControl(piloted.Calibratable):
     """An arbiter that answers states with `control/command` and reports its reasons on `shared_control/status` (docs/concepts/sharing.md).
 
     The mode is a live parameter; `~/emergency_stop` latches until `~/reset_emergency_stop`. `~/request_takeover` asks the operator to
@@ -88,6 +60,7 @@ class SharedControl(Component):
     """
 
     NAME = "shared_control"
+    GOES_BY, SAMPLES = "goes by", True
     pilot: SharedPilot
     RENAMED = {"patience": "uncommanded_stop_timeout", "answer_patience": "answer_timeout"}
     REMOVED = {"filter_margin": "it was of mode filter, which has been removed",
@@ -114,7 +87,7 @@ class SharedControl(Component):
                   0.0, 1000.0, unit="Hz"),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
         Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
-        RADAR, REAR_LIDAR, MARKER_RATE,
+        piloted.RADAR, piloted.REAR_LIDAR, piloted.MARKER_RATE,
         *SHARING.parameters, *TRACKER.parameters,
     )
     ENDPOINTS = (
@@ -122,8 +95,8 @@ class SharedControl(Component):
         subscribes("operator/command", DriverCommand, qos.NEWEST, "the operator's", in_lockstep=qos.COMMAND),
         subscribes("autonomy/command", DriverCommand, qos.NEWEST, "autonomy's", in_lockstep=qos.COMMAND),
         subscribes("autonomy/plan", PlanMessage, qos.NEWEST, "autonomy's plan", in_lockstep=qos.STATE),
-        subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), SUBSCRIBES_RADAR, SUBSCRIBES_REAR,
-        *task_endpoints(),
+        subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), piloted.SUBSCRIBES_RADAR, piloted.SUBSCRIBES_REAR,
+        *piloted.task_endpoints(),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
         SUBSCRIBES_KNOWN,
         publishes("control/command", DriverCommand, qos.COMMAND, "the two as one", sole=True),
@@ -135,8 +108,6 @@ class SharedControl(Component):
         serves("~/acknowledge_takeover", Trigger, "the operator takes over, and drives alone"),
         serves("~/hand_back", Trigger, "the mode of the parameter again, where autonomy is there"),
     )
-
-    # ---- lifecycle -----------------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
         begin = time.perf_counter()
@@ -151,12 +122,12 @@ class SharedControl(Component):
         self.arbiter = AuthorityArbiter(vehicle, settings, components, table, self.warn_of_refusal)
         self.arbiter.set_vehicle(vehicle, self._with_grounds(None))
         tracked = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE))
-        rear = rear_lidar_of(plain, self.value("rear_lidar"))
+        rear = piloted.rear_lidar_of(plain, self.value("rear_lidar"))
         self.pilot = SharedPilot(
             self.arbiter, tracker_of(tracked, vehicle.lidar, self._on_ground.heights, rear),
             period=self.value("command_period"), lockstep=self._lockstep, plan_period=self.value("plan_period"),
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"),
-            radar=radar_of(plain, self.value("radar")), report=self.warn)
+            radar=piloted.radar_of(plain, self.value("radar")), report=self.warn)
         self.refusals = self.pilot.refusals
         if self.value("scenario"):
             scenario = load_scenario(self.value("scenario"), seed_of(self.value("scenario_seed")))
@@ -164,21 +135,20 @@ class SharedControl(Component):
             self.pilot.drive("path", Task(f"scenario {scenario.name}", path=path, corridor=scenario.corridor,
                                           hidden_speed=scenario.hidden_speed))
 
-        self._model, self._posterior, self._maps = plain.spec(self.value("posterior_model")), Posterior(), 0
+        self._model = plain.spec(self.value("posterior_model"))
         self._command, self._status = DriverCommand(), SharedControlStatus()
         self._command_publisher, self._status_publisher, self._marker_publisher = (
             self.publisher(topic) for topic in ("control/command", "shared_control/status", "shared_control/markers"))
-        for topic, callback in (("vehicle/state", self._on_state), ("operator/command", self._on_operator),
-                                ("autonomy/command", self._on_autonomy), ("autonomy/plan", self._on_plan), ("scan", self._on_scan),
-                                (RADAR_TOPIC, self._on_radar), (REAR_TOPIC, self._on_rear_scan), ("posterior", self._on_posterior),
-                                (KNOWN, self._on_friction_map)):
-            self.subscription(topic, callback)
-        self.tasks = TaskTopics(self, self.pilot, self._task_of_goal, self._task_of_path)
-        self.service("~/emergency_stop", self._on_stop)
-        self.service("~/reset_emergency_stop", self._on_release)
-        self.service("~/request_takeover", self._on_request_takeover)
-        self.service("~/acknowledge_takeover", self._on_acknowledge_takeover)
-        self.service("~/hand_back", self._on_hand_back)
+        self.connect({
+            "vehicle/state": self._on_state, "operator/command": self._on_operator, "autonomy/command": self._on_autonomy,
+            "autonomy/plan": self._on_plan, "scan": self._on_scan, piloted.RADAR_TOPIC: self._on_radar,
+            piloted.REAR_TOPIC: self._on_rear_scan, "~/emergency_stop": self._on_stop, "~/reset_emergency_stop": self._on_release,
+            "~/request_takeover": self._on_request_takeover, "~/acknowledge_takeover": self._on_acknowledge_takeover,
+            "~/hand_back": self._on_hand_back})
+        self._take_calibrations()
+        # To a goal autonomy finds its own way: the path that was driven is over.
+        self.tasks = piloted.TaskTopics(
+            self, self.pilot, lambda message: Task("a goal: no path", message.header.frame_id), self._task_of_path)
         # The watchdog goes by the clock of the states' stamps.
         self.every(self.value("command_period"), self._watch, self.get_clock())
         self.every(1.0 / self.value("marker_rate"), self._publish_markers)
@@ -192,7 +162,6 @@ class SharedControl(Component):
         self._cycle_times: deque[float] = deque(maxlen=_REMEMBERED)
         self._shares = [0.0, 0]  # sum and number of k
         self._last: SharedDecision | None = None
-        self._decided_before = 0
         self._waits_since, self._owes = 0.0, False
 
     def deactivate(self) -> None:
@@ -214,20 +183,19 @@ class SharedControl(Component):
         now = self.now_ns()
         if self._lockstep:
             now = nanoseconds(arguments[0].header.stamp) if where in _OF_STATES else self.pilot.state_ns
-        self._command_publisher.publish(fill_command(self._command, self.arbiter.brake(1e-9 * now), now))
+        self._command_publisher.publish(plan_messages.fill_command(self._command, self.arbiter.brake(1e-9 * now), now))
 
     def _begin(self) -> float:
         """Notes that a callback may owe the vehicle a command; returns its begin, by time.perf_counter [s]."""
         self._owes = True
         return time.perf_counter()
 
-    # ---- in ------------------------------------------------------------------------------------------------------------
-
     @while_active
     def _on_state(self, message: VehicleState) -> None:
         begin = self._begin()
         waited = self.pilot.waits
-        decision = self.pilot.state(nanoseconds(message.header.stamp), message.header.frame_id, values_of_state(message), self.now_ns())
+        decision = self.pilot.state(
+            nanoseconds(message.header.stamp), message.header.frame_id, plan_messages.values_of_state(message), self.now_ns())
         if self.pilot.waits and not waited:
             self._waits_since = time.monotonic()
         self._publish(decision, begin)
@@ -245,36 +213,29 @@ class SharedControl(Component):
         self._publish(hear(nanoseconds(message.header.stamp), inputs, self.now_ns()), begin)
 
     @while_active
+    @refusing("plan")
     def _on_plan(self, message: PlanMessage) -> None:
         begin = self._begin()
-        try:
-            plan = plan_of(message)
-        except InputError as error:
-            self.refusals.refuse("plan", error)
-            return
+        plan = plan_messages.plan_of(message)
         self._publish(self.pilot.plan(nanoseconds(message.header.stamp), message.header.frame_id, plan), begin)
 
     @while_active
     def _on_scan(self, message: LaserScan) -> None:
         begin = self._begin()
-        self._publish(self.pilot.scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
+        self._publish(self.pilot.scan(nanoseconds(message.header.stamp), plan_messages.scan_of(message)), begin)
 
     @while_active
     def _on_radar(self, message: RadarScan) -> None:
         begin = self._begin()
-        self._publish(self.pilot.returns(nanoseconds(message.header.stamp), radar_scan_of(message)), begin)
+        self._publish(self.pilot.returns(nanoseconds(message.header.stamp), plan_messages.radar_scan_of(message)), begin)
 
     @while_active
     def _on_rear_scan(self, message: LaserScan) -> None:
         begin = self._begin()
-        self._publish(self.pilot.rear_scan(nanoseconds(message.header.stamp), scan_of(message)), begin)
-
-    def _task_of_goal(self, message: PoseStamped) -> Task:
-        # To a goal autonomy finds its own way: the path that was driven is over.
-        return Task("a goal: no path", message.header.frame_id)
+        self._publish(self.pilot.rear_scan(nanoseconds(message.header.stamp), plan_messages.scan_of(message)), begin)
 
     def _task_of_path(self, data: bytes) -> Task:
-        task, room = path_task(data, 0.0, True), [self.value("room_left"), self.value("room_right")]
+        task, room = plan_messages.path_task(data, 0.0, True), [self.value("room_left"), self.value("room_right")]
         if task.path is None or not all(room):
             return task
         return replace(task, corridor=np.array([[0.0, *room], [task.path.length, *room]]))
@@ -284,35 +245,15 @@ class SharedControl(Component):
         begin = self._begin()
         self._publish(self.pilot.watch(self.now_ns()), begin)
 
+    @while_active
     def _watch_answers(self) -> None:
-        if self.state == "active" and self.pilot.waits and time.monotonic() - self._waits_since > self.value("answer_timeout"):
+        if self.pilot.waits and time.monotonic() - self._waits_since > self.value("answer_timeout"):
             begin = self._begin()
             self._publish(self.pilot.give_up(), begin)
 
-    def _on_posterior(self, message: Posterior) -> None:
-        # Latched and sent once: it is taken in the inactive state too.
-        if self._goes_by(message, "posterior"):
-            self._posterior = message
-            self.get_logger().info(f"goes by {self._on_ground.vehicle.name}, posterior {message.posterior_version}")
-
-    def _on_friction_map(self, message: GridMap) -> None:
-        # Likewise.
-        try:
-            self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME))
-        except InputError as error:
-            self.refusals.refuse("ground", error)
-            return
-        self._maps += self._goes_by(self._posterior, "ground")
-
-    def _goes_by(self, posterior: Posterior, kind: str) -> bool:
-        """Sets the vehicle by a posterior, on the ground as known now; kind: the news, "posterior" or "ground". False: refused."""
-        try:
-            vehicle: Vehicle = calibrated(self._on_ground.vehicle, self._model, posterior)
-            self.arbiter.set_vehicle(vehicle, self._with_grounds(draws_of(posterior, vehicle)))
-        except InputError as error:
-            self.refusals.refuse(kind, error)
-            return False
-        return True
+    def _go_by(self, posterior: Posterior) -> None:
+        vehicle: Vehicle = calibrated(self._on_ground.vehicle, self._model, posterior)
+        self.arbiter.set_vehicle(vehicle, self._with_grounds(plan_messages.draws_of(posterior, vehicle)))
 
     def _with_grounds(self, draws: Draws | None) -> Draws | None:
         return Draws.crossed(draws, FRICTION_FIELD.name, self._on_ground.others)
@@ -351,21 +292,15 @@ class SharedControl(Component):
         return self._respond(response, attempt)
 
     def _respond(self, response: Any, attempt: Callable[[], tuple[bool, str]]) -> Any:
-        """Fills a response with success and message of an attempt, which an InputError ends, and logs the message."""
-        try:
-            response.success, response.message = attempt()
-        except InputError as error:
-            response.success, response.message = False, str(error)
-        self.warn(response.message)
+        """Fills a response as `respond` does, and logs its message."""
+        self.warn(self.respond(response, attempt).message)
         return response
-
-    # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _publish(self, decision: SharedDecision | None, begin: float) -> None:
         """Publishes the command first, then the status; then evaluates the scans received meanwhile."""
         if decision is not None:
             now, new = self.pilot.decided_ns, decision is not self._last
-            self._command_publisher.publish(fill_command(self._command, decision.command, now))
+            self._command_publisher.publish(plan_messages.fill_command(self._command, decision.command, now))
             self._owes = False
             if new:
                 self._publish_decision(decision, now, time.perf_counter() - begin)
@@ -383,7 +318,8 @@ class SharedControl(Component):
                 self.get_logger().warning(f"{decision.row.state}: {decision.reason}")
             else:
                 self.get_logger().info(f"{decision.row.state}: {decision.reason}")
-        self._status_publisher.publish(fill_status(self._status, decision, self.pilot, now, self._posterior.posterior_version))
+        self._status_publisher.publish(plan_messages.fill_status(
+            self._status, decision, self.pilot, now, self._posterior.posterior_version))
 
     def _publish_markers(self) -> None:
         if self.state != "active" or not self._marker_publisher.get_subscription_count():
@@ -392,7 +328,7 @@ class SharedControl(Component):
         if decision is None or place is None:
             return
         picture = Picture(self.pilot.frame, self.pilot.state_ns)
-        picture.text("sharing", *place, sharing_text(decision), mixed(decision.threat.relative))
+        picture.text("sharing", *place, plan_messages.sharing_text(decision), mixed(decision.threat.relative))
         self._marker_publisher.publish(picture.array)
 
     @while_active
@@ -402,14 +338,11 @@ class SharedControl(Component):
             "mode": self.arbiter.mode, "decisions": total, "resets": pilot.resets,
             "posterior_version": self._posterior.posterior_version, "maps_of_the_ground": self._maps,
             **{f"state.{name}": count for name, count in sorted(self._states.items())}}
-        if self._cycle_times:
-            recent = 1e3 * np.array(list(self._cycle_times)[-1000:])
-            values.update(cycle_ms_median=float(np.median(recent)), cycle_ms_p99=float(np.quantile(recent, 0.99)),
-                          cycle_ms_max=float(recent.max()))
+        values.update(piloted.cycle_figures(self._cycle_times))
         if (learned := self.arbiter.operator_posterior) is not None:
             values.update({"operator.delay": learned.delay[0], "operator.delay_sd": learned.delay[1], "operator.remnant": learned.remnant,
                            **{f"operator.gain.{name}": gain for name, gain in zip(TERMS, learned.gains.tolist())}})
-        decided, self._decided_before = total - self._decided_before, total
+        decided = self.increase("decisions", total)
         if d is None:
             return WARN, f"no state yet on {self.value('state_topic')}", values
         values.update(state=d.row.state, reason=d.reason, k=d.k, threat=d.threat.relative,
@@ -423,6 +356,3 @@ class SharedControl(Component):
         if not decided:
             return WARN, "no state in the last second", values
         return OK, d.row.state, values
-
-
-main = partial(run_node, SharedControl)

@@ -1,7 +1,5 @@
 """A simulated vehicle on the graph: its parts by a node's parameters, and its topics."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -9,26 +7,47 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState, LaserScan
 
+from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.engine.command_hold import CommandHold
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.ground_file import GroundDescription
 from lfdm_ros.ground.vehicle_on_ground import SOFT_TYRE, Edges, VehicleOnGround
+from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import VehicleDescription, VehicleState
 from lfdm_ros.plants.plant import AnySimulator
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import Endpoint, When, publishes
-from lfdm_ros.ros.grounds import ground_endpoints
+from lfdm_ros.ros.grounds import GroundTopics, ground_endpoints
 from lfdm_ros.ros.message_fields import filled
 from lfdm_ros.ros.messages import LIDAR_FRAME, VehicleMessages, description_of, scan_message, set_stamp
-from lfdm_ros.ros.parameters import seed_of
+from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.topics import interface_class
-from lfdm_ros.sensors import Scan, SensorScene, make_sensors
+from lfdm_ros.sensors import LIDAR, Scan, SensorScene, make_sensors
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation import Pose, Simulator, World, load_scenario
 from lfdm_ros.simulation.scenario import Scenario
 from lfdm_ros.vehicles import Vehicle
+
+MODEL = Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names)
+TYRE = Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"]))
+PHYSICS_STEP = Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s")
+START = (
+    Parameter("initial_speed", 0.0, "initial forward speed", *BOUNDS["speed"].range, unit="m/s"),
+    Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
+    SCENARIO_SEED)
+SCANS = (*LIDAR.parameters, Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1))
+STOP_TIME = Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s")
+TIMEOUT = (
+    Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0, unit="1"),
+    Parameter("timeout_ramp", 1.0, "length of the brake ramp", 0.0, 100.0, unit="s"))
+
+
+def scenario_of(node: Component) -> Scenario | None:
+    """Returns the scenario that the node's parameters name, if any. Raises InputError as `load_scenario`."""
+    name = node.value("scenario")
+    return load_scenario(name, seed_of(node.value("scenario_seed"))) if name else None
 
 
 def simulator_of(node: Component, vehicle: Vehicle, on_ground: VehicleOnGround) -> Simulator:
@@ -49,11 +68,8 @@ def gate_of(node: Component, period: float) -> CommandHold:
 
 
 def steps_in_tick(node: Component, rate: str, physics_step: float) -> int:
-    """Returns the number of physics steps [s] in a tick; rate: name of the parameter that is the ticks a second [Hz].
-
-    Raises:
-        InputError: a tick is no whole number of steps, or a step none of nanoseconds.
-    """
+    """Returns the number of physics steps [s] in a tick; rate: name of the parameter that is the ticks a second [Hz]. Raises InputError: a
+    tick is no whole number of steps, or a step none of nanoseconds."""
     hertz = node.value(rate)
     steps = 1.0 / (physics_step * hertz)
     if round(steps) < 1 or abs(steps - round(steps)) > 1e-9 * steps:
@@ -106,7 +122,6 @@ class GroundWatch:
 
     @property
     def values(self) -> dict[str, int]:
-        """Counts for /diagnostics."""
         edges = self._edges
         return {} if edges is None else {"ground.states_off_the_map": edges.states, "ground.wheels_off_the_map": edges.wheels}
 
@@ -130,12 +145,9 @@ class SensorTopics:
         self._names, self._sensors, self._constructor_arguments = tuple(names), [], (vehicle, surroundings)
         for name, (kind, sensor) in make_sensors(vehicle, surroundings).items():
             feed: SimulatedSensor[Any] = SimulatedSensor(sensor, tick_ns, f"sensors.{name}: rate")
-            outlets = []
-            for message in kind.messages:
-                of_class = interface_class(message.type)
-                profile = qos.reliable(message.depth)
-                outlets.append((message, of_class, node.make_publisher(f"sensors/{name}{message.suffix}", of_class, profile)))
-            self._sensors.append((name, feed, outlets))
+            classes = [(message, interface_class(message.type)) for message in kind.messages]
+            self._sensors.append((name, feed, [(message, of_class, node.make_publisher(
+                f"sensors/{name}{message.suffix}", of_class, qos.reliable(message.depth))) for message, of_class in classes]))
 
     def __bool__(self) -> bool:
         return bool(self._sensors)
@@ -188,17 +200,16 @@ class VehicleTopics:
         self._clock, self._odometry, self._imu = (node.publisher(topic) for topic in ("/clock", "odom", "imu"))
         self._joints, self._state = node.publisher("joint_states"), node.publisher("vehicle/state")
         self._constants, self._description = vehicle.constants, node.publisher("vehicle/description")
-        self._sensors = sensors
-        # Create publishers only for existing data.
-        self._scan = node.publisher("scan")
+        self._ground, self._sensors = GroundTopics(node, ground), sensors
+        self._scan = node.publisher("scan")  # None: there is no LIDAR
         self.freezes_state, self.withheld = False, frozenset[str]()
         self._reported: Sequence[float] = ()
 
     def describe(self) -> None:
-        """Publishes the vehicle's constants, once, when the node is active."""
-        if self._description is None:
-            return
-        self._description.publish(description_of(self._constants))
+        """Publishes the vehicle's constants and its ground, once, when the node is active."""
+        if self._description is not None:
+            self._description.publish(description_of(self._constants))
+        self._ground.publish()
 
     def publish(self, time_ns: int, outputs: Sequence[float], lidar: SimulatedSensor[Scan] | None) -> None:
         """Publishes the outputs at a time [ns], and the scans that have arrived."""
@@ -211,13 +222,15 @@ class VehicleTopics:
         self._odometry.publish(messages.odometry)
         self._imu.publish(messages.imu)
         self._joints.publish(messages.joints)
-        if (lidar is not None and self._scan is not None) or self._sensors:
+        if self._scan is None:
+            lidar = None
+        if lidar is not None or self._sensors:
             x, y, yaw = (outputs[i] for i in self._pose)
             roll, pitch = (outputs[i] for i in self._tilt)
             if self._slopes is not None:
                 by_ground = self._slopes.attitude(x, y, yaw)
                 roll, pitch = roll + by_ground[0], pitch + by_ground[1]
-            if lidar is not None and self._scan is not None:
+            if lidar is not None:
                 for stamp_ns, scan in lidar.arrivals(time_ns, x, y, yaw, roll, pitch):
                     if SCAN not in self.withheld:
                         self._scan.publish(scan_message(scan, stamp_ns, LIDAR_FRAME, 1e-9 * lidar.period_ns))

@@ -1,7 +1,5 @@
 """Run-time settings of the nodes of the stack: live ones, and those that require a restart of their nodes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
@@ -48,14 +46,8 @@ class StackSettings:
 
     def __init__(self, namespace: str, clients: Mapping[str, Any], changed: Callable[[], None], topics_of: Callable[[str], Iterable[str]],
                  ) -> None:
-        """
-        Creates unknown settings.
-
-        Args:
-            clients: of ENDPOINTS, by name.
-            changed: called when an attribute has changed.
-            topics_of: gives the topics that a node publishes, below the namespace.
-        """
+        """Creates unknown settings; clients: of ENDPOINTS, by name; changed: called when an attribute has changed; topics_of: gives the
+        topics that a node publishes, below the namespace."""
         self.values: dict[str, dict[str, Any]] = {}
         self.restarting = ""
         self._namespace, self._clients, self._changed, self._topics_of = namespace.strip("/"), clients, changed, topics_of
@@ -64,7 +56,6 @@ class StackSettings:
         self._looked = 0.0
 
     def on_log(self, line: Log) -> None:
-        """Takes a line of /rosout."""
         if line.level >= Log.ERROR:
             self._errors[line.name.replace(".", "/")] = line.msg
 
@@ -91,11 +82,8 @@ class StackSettings:
             self._changed()
 
     def restart(self, values: Mapping[str, Any]) -> None:
-        """Restarts the nodes that have some of these settings with them; if that fails, once more as they were.
-
-        Raises:
-            InputError: no node has them, or a restart is going on.
-        """
+        """Restarts the nodes that have some of these settings with them; if that fails, once more as they were. Raises InputError: no node
+        has them, or a restart is going on."""
         nodes = [node for node in RESTARTED if values.keys() & self.values.get(node, {}).keys()]
         if not nodes or self._restart is not None:
             raise InputError("a restart is going on" if nodes else f"no node here has {', '.join(values)}")

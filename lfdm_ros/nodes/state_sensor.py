@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from array import array
-from functools import partial
 
 import numpy as np
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Imu, NavSatFix, NavSatStatus
 
-from lfdm_ros.errors import InputError
 from lfdm_ros.models import WHEELS
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.msg import VehicleState
 from lfdm_ros.ros import messages, qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import When, publishes, subscribes
 from lfdm_ros.ros.parameters import Parameter
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.ros.topics import RateLimiter
 from lfdm_ros.sensors import Datum, specific_force
 
@@ -91,16 +88,13 @@ class StateSensor(Component):
 
     def activate(self) -> None:
         self._random = np.random.default_rng(self.value("seed"))
-        self._measured = self._measured_before = 0
+        self._measured = 0
         self._fixes = RateLimiter(self.value("gnss_rate"))
 
     @while_active
+    @refusing("state")
     def _on_state(self, state: VehicleState) -> None:
-        try:
-            messages.check_state(state)
-        except InputError as error:
-            self.refusals.refuse("state", error)
-            return
+        messages.check_state(state)
         self._stamp = state.header.stamp
         message, self._measured = self._message, self._measured + 1
         message.header, message.child_frame_id, message.gear = state.header, state.child_frame_id, state.gear
@@ -114,7 +108,10 @@ class StateSensor(Component):
         if self._imu_publisher is not None:
             self._imu_publisher.publish(self._fill_imu(state))
         if self._fix_publisher is not None and self._fixes.admit(messages.nanoseconds(self._stamp)):
-            self._fix_publisher.publish(self._fill_fix())
+            fix = self._fix
+            fix.header.stamp = self._stamp
+            fix.latitude, fix.longitude, fix.altitude = self._datum.geodetic(message.x, message.y)
+            self._fix_publisher.publish(fix)
         self._publisher.publish(message)  # last, as its answer starts the next tick in lockstep
 
     def _measure_wheels(self, message: VehicleState, state: VehicleState, sigma: float) -> None:
@@ -152,12 +149,6 @@ class StateSensor(Component):
         messages.set_fields(imu.linear_acceleration, "xyz", (along, across, GRAVITY))
         return imu
 
-    def _fill_fix(self) -> NavSatFix:
-        fix = self._fix
-        fix.header.stamp = self._stamp
-        fix.latitude, fix.longitude, fix.altitude = self._datum.geodetic(self._message.x, self._message.y)
-        return fix
-
     _stamp = Time()
 
     def stamp(self) -> Time:
@@ -166,10 +157,6 @@ class StateSensor(Component):
 
     @while_active
     def diagnose(self) -> Diagnosis:
-        no_state = self._measured == self._measured_before
-        self._measured_before = self._measured
         values = {"measured": self._measured, "channels": ", ".join(self._sigmas)}
-        return (WARN, "no vehicle/state in the last second", values) if no_state else (OK, "measuring", values)
-
-
-main = partial(run_node, StateSensor)
+        measures = self.increase("measured", self._measured)
+        return (OK, "measuring", values) if measures else (WARN, "no vehicle/state in the last second", values)

@@ -1,13 +1,10 @@
 """The link node: delays or loses states, scans and pictures on their way to the operator, and the commands on theirs to the vehicle."""
 
-from __future__ import annotations
-
 import math
 import time
 from array import array
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -24,7 +21,6 @@ from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import check_state, checked_stamp, nanoseconds, set_stamp, stamp_of
 from lfdm_ros.ros.parameters import CAMERA, CAMERA_TOPIC, Parameter
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
 from lfdm_ros.teleop.relay import COMMAND, DIRECTIONS, IMAGE, NEUTRAL, SCAN, STATE, Out, Relay
 
@@ -70,14 +66,11 @@ class TeleopLink(Component):
                             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), report=self.warn,
                             refused=self.warn_of_refusal)
         self.refusals = self._relay.refusals
-        self._passes_on = {STATE: self.publisher("teleop/state"), SCAN: self.publisher("teleop/scan"),
-                           IMAGE: self.publisher("teleop/image"),
-                           COMMAND: self.publisher("operator/command")}
+        self._passes_on = {kind: self.publisher(topic) for kind, topic in (
+            (STATE, "teleop/state"), (SCAN, "teleop/scan"), (IMAGE, "teleop/image"), (COMMAND, "operator/command"))}
         self._status_publisher = self.publisher("teleop/link")
-        self.subscription("vehicle/state", self._on_state)
-        self.subscription("scan", self._on_scan)
-        self.subscription(CAMERA_TOPIC, self._on_image)
-        self.subscription("teleop/command", self._on_command)
+        self.connect({"vehicle/state": self._on_state, "scan": self._on_scan, CAMERA_TOPIC: self._on_image,
+                      "teleop/command": self._on_command})
         if self._lockstep:
             self.every(LOOK_FOR_SCAN, self._watch_scan)
         else:
@@ -98,13 +91,10 @@ class TeleopLink(Component):
         self._relay.resets = 0
         self._waits_since = math.inf
         self._status_due = -math.inf
-        self._before = (0, 0)
 
     def summary(self) -> dict[str, Any]:
         return {"link": {name: {"sent": link.sent, "arrived": link.arrived, "dropped": link.dropped, "under_way": link.under_way}
                          for name, link in self._relay.links.items()}}
-
-    # ---- in ------------------------------------------------------------------------------------------------------------
 
     @while_active
     def _on_state(self, state: VehicleState) -> None:
@@ -157,12 +147,11 @@ class TeleopLink(Component):
     def _poll(self) -> None:
         self._publish(self._relay.poll(self.now_ns()))
 
+    @while_active
     def _watch_scan(self) -> None:
-        if self.state == "active" and self._relay.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
+        if self._relay.waits_for_scan and time.monotonic() - self._waits_since > self.value("scan_patience"):
             self._waits_since = math.inf
             self._publish(self._relay.give_up_on_scan())
-
-    # ---- out -----------------------------------------------------------------------------------------------------------
 
     def _publish(self, outs: Iterable[Out]) -> None:
         for out in outs:
@@ -196,14 +185,10 @@ class TeleopLink(Component):
         values = {f"{name}.{field}": getattr(one, field) for name, one in statistics.items()
                   for field in ("latency_p50", "latency_p99", "age", "sent", "arrived", "dropped", "under_way", "burst")}
         values["resets"] = self._relay.resets
-        sent = (statistics["up"].sent, statistics["down"].sent)
-        idle_topics = [topic for topic, now, before in zip(("vehicle/state", "teleop/command"), sent, self._before) if now == before]
-        self._before = sent
+        idle_topics = [topic for topic, direction in (("vehicle/state", "up"), ("teleop/command", "down"))
+                       if not self.increase(topic, statistics[direction].sent)]
         if idle_topics:
             return WARN, f"nothing in the last second on {', '.join(idle_topics)}" + (
                 f"; waits for {self._relay.waits_for}" if self._relay.waits_for else ""), values
         bursts = [name for name, one in statistics.items() if one.burst]
         return (WARN, f"losing messages {' and '.join(bursts)}", values) if bursts else (OK, "passing on", values)
-
-
-main = partial(run_node, TeleopLink)

@@ -1,6 +1,5 @@
 """The vehicle frames node: transforms of the vehicle and its parts for tf2 and RViz, and the vehicle's shape."""
 
-from functools import partial
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
@@ -10,14 +9,12 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bounds import FRAME, MALFORMED, Refused, require, require_all
-from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, while_active
+from lfdm_ros.ros.component import OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import publishes, subscribes
 from lfdm_ros.ros.messages import BODY_FRAME, MAP_FRAME, ODOM_FRAME, checked_stamp, joint_transform, set_fields
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import values_of_odometry
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.ros.topics import RateLimiter
 from lfdm_ros.vehicles.description import FIXED, Joint, joints_of, robot_description
 
@@ -57,32 +54,27 @@ class VehicleFrames(Component):
         self._description = robot_description(vehicle)
         self._body = TransformStamped()
         self.odometry, self._joints = RateLimiter(self.value("rate")), RateLimiter(self.value("rate"))
-        self._odometries = self._odometries_before = 0
         self._transforms, self._static, self._looks = (self.publisher(topic) for topic in ("tf", "tf_static", "robot_description"))
-        self.subscription("odom", self._on_odometry)
-        self.subscription("joint_states", self._on_joints)
+        self.connect({"odom": self._on_odometry, "joint_states": self._on_joints})
 
     def activate(self) -> None:
+        self._odometries = 0
         for transform in self._fixed:
             transform.header.stamp = self.stamp()
         self._static.publish(TFMessage(transforms=self._fixed))
         self._looks.publish(String(data=self._description))
 
     @while_active
+    @refusing("odometry")
     def _on_odometry(self, message: Odometry) -> None:
         self._odometries += 1
-        try:
-            if not self.odometry.admit(checked_stamp(message.header.stamp)):
-                return
-            if not message.header.frame_id or message.child_frame_id != BODY_FRAME:
-                raise Refused(f"odometry of '{message.child_frame_id}' in '{message.header.frame_id}'; the vehicle's frame is {BODY_FRAME}",
-                              FRAME)
-            values = values_of_odometry(message)
-            require_all(values, ("x", "y", "yaw", "quaternion"))
-            require("x", message.pose.pose.position.z, "z")
-        except InputError as error:
-            self.refusals.refuse("odometry", error)
+        if not self.odometry.admit(checked_stamp(message.header.stamp)):
             return
+        if not message.header.frame_id or message.child_frame_id != BODY_FRAME:
+            raise Refused(f"odometry of '{message.child_frame_id}' in '{message.header.frame_id}'; the vehicle's frame is {BODY_FRAME}",
+                          FRAME)
+        require_all(values_of_odometry(message), ("x", "y", "yaw", "quaternion"))
+        require("x", message.pose.pose.position.z, "z")
         self._stamp = message.header.stamp
         body, position = self._body, message.pose.pose.position
         body.header, body.child_frame_id = message.header, message.child_frame_id
@@ -90,20 +82,16 @@ class VehicleFrames(Component):
         body.transform.rotation = message.pose.pose.orientation
         self._transforms.publish(TFMessage(transforms=[body]))
 
+    @while_active
+    @refusing("joints")
     def _on_joints(self, message: JointState) -> None:
-        if self.state != "active" or not self._moving:
+        if not self._moving or not self._joints.admit(checked_stamp(message.header.stamp)):
             return
-        try:
-            if not self._joints.admit(checked_stamp(message.header.stamp)):
-                return
-            if not len(message.name) == len(message.position) <= _JOINTS:
-                raise Refused(f"{len(message.position)} positions of {len(message.name)} joints", MALFORMED)
-            angles = dict(zip(message.name, message.position))
-            for name in self._moving.keys() & angles.keys():
-                require("yaw", angles[name], f"position of {name}")
-        except InputError as error:
-            self.refusals.refuse("joints", error)
-            return
+        if not len(message.name) == len(message.position) <= _JOINTS:
+            raise Refused(f"{len(message.position)} positions of {len(message.name)} joints", MALFORMED)
+        angles = dict(zip(message.name, message.position))
+        for name in self._moving.keys() & angles.keys():
+            require("yaw", angles[name], f"position of {name}")
         moved = [joint_transform(joint, angles[name]) for name, joint in self._moving.items() if name in angles]
         for transform in moved:
             transform.header.stamp = message.header.stamp
@@ -118,8 +106,4 @@ class VehicleFrames(Component):
 
     @while_active
     def diagnose(self) -> Diagnosis:
-        no_odometry, self._odometries_before = self._odometries == self._odometries_before, self._odometries
-        return (WARN, "no odom in the last second", {}) if no_odometry else (OK, "publishing", {})
-
-
-main = partial(run_node, VehicleFrames)
+        return (OK, "publishing", {}) if self.increase("odometries", self._odometries) else (WARN, "no odom in the last second", {})

@@ -1,10 +1,7 @@
 """The vehicle simulator node: a vehicle model in closed loop with ROS, in real time, faster, or in lockstep with its driver."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -20,36 +17,24 @@ from lfdm_ros.ground import FrictionField, FrictionLink
 from lfdm_ros.ground.ground_file import GroundDescription
 from lfdm_ros.ground.maps import FieldTable
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
-from lfdm_ros.models import SLOTS, model_names
 from lfdm_ros.msg import DriverCommand, Posterior, SimulatorStatus
-from lfdm_ros.nodes.simulated_vehicle import (
-    OBSTACLES,
-    SCAN,
-    GroundWatch,
-    SensorTopics,
-    VehicleTopics,
-    gate_of,
-    scene_of,
-    simulator_of,
-    steps_in_tick,
-    vehicle_endpoints,
-)
+from lfdm_ros.nodes import simulated_vehicle as simulated
+from lfdm_ros.nodes.simulated_vehicle import OBSTACLES, SCAN
 from lfdm_ros.plants.checks import check_plant
 from lfdm_ros.plants.plant import AnySimulator, PlantSimulator
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import ALWAYS, When, given, publishes, serves, subscribes
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, GroundTopics, ground_of
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, ground_of
 from lfdm_ros.ros.markers import Picture
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds, set_stamp, stamp_of
-from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
+from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.posteriors import calibrated
-from lfdm_ros.ros.runtime import run_node
 from lfdm_ros.sensors import LIDAR, Lidar, Scan
 from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.sensors.standard import LIDAR_TYPE
-from lfdm_ros.simulation import Pose, SimulationDiverged, World, load_scenario
+from lfdm_ros.simulation import Pose, SimulationDiverged, World
 from lfdm_ros.simulation.actuator import Actuator
 from lfdm_ros.srv import Reset, Step
 from lfdm_ros.vehicles import Vehicle
@@ -60,8 +45,6 @@ _REPORT_WAITING = 1.0  # [s] of the wall clock, in lockstep
 FAULTS = {"freeze_state": "the state is frozen", "withheld_sensors": "nothing from {}", "disturbed_sensors": "{} disturbed",
           "imposed_friction": "friction {:g} everywhere"}
 _ICE = FrictionLink(0.001, 1.5)
-
-
 _OWN_MODEL = When("no `plant`", lambda value: not value("plant"))
 
 
@@ -71,11 +54,10 @@ class VehicleSimulator(Component):
     NAME = "vehicle_simulator"
     PARAMETERS = (
         VEHICLE, VEHICLE_CHANGES, GROUND, GROUND_SEED,
-        Parameter("model", "eight_dof", "name of a vehicle model", choices=model_names),
+        simulated.MODEL,
         Parameter("plant", "", "drive a vehicle that others simulate, instead of `model`, `tyre` and `physics_step`: a plant file, an "
                                "FMU, or a registered plant (docs/howto/plants.md); empty: no"),
-        Parameter("tyre", "", "name of a tyre model; empty: the vehicle's own", choices=lambda: ("", *SLOTS["tyre"])),
-        Parameter("physics_step", 0.001, "fixed step of the integrator", 1e-5, 0.1, unit="s"),
+        simulated.TYRE, simulated.PHYSICS_STEP,
         Parameter("publish_rate", 100.0, "states published per simulated second; a whole number of physics steps apart",
                   0.1, 10_000.0, unit="Hz"),
         Parameter("stepping", FREE_RUNNING, "free_running: by the wall clock; lockstep: a tick when its command has come",
@@ -84,21 +66,17 @@ class VehicleSimulator(Component):
         Parameter("initial_x", 0.0, "initial position", *BOUNDS["x"].range, unit="m"),
         Parameter("initial_y", 0.0, "initial position", *BOUNDS["y"].range, unit="m"),
         Parameter("initial_yaw", 0.0, "initial heading, positive to the left", *BOUNDS["yaw"].range, unit="rad"),
-        Parameter("initial_speed", 0.0, "initial forward speed", *BOUNDS["speed"].range, unit="m/s"),
-        Parameter("scenario", "", "take the initial pose and speed, and the obstacles, from this scenario instead; empty: no"),
-        SCENARIO_SEED,
+        *simulated.START,
         Parameter("answer_timeout", 0.0, "wall-clock time without a command for a state after which a lockstep run ends as failed; 0: "
                                          "never", 0.0, 1e6, unit="s"),
         Parameter("command_timeout", 0.5, "simulated time without a good command until throttle 0 and the brake ramp; "
                                           "a command stamped longer ago is stale", 0.001, 1e6, unit="s"),
-        Parameter("timeout_brake", 0.5, "brake pedal at the end of the ramp", 0.0, 1.0, unit="1"),
-        Parameter("timeout_ramp", 1.0, "length of the brake ramp", 0.0, 100.0, unit="s"),
+        *simulated.TIMEOUT,
         Parameter("take_posterior", True, "drive by the posterior on the topic posterior, if it is of this vehicle and model"),
         Parameter("actuators", True, "commands act through the vehicle's actuators; false: at once and in full, as what was measured at "
                                      "the vehicle does"),
         Parameter("lidar", False, "publish scans although the scenario has no obstacles"),
-        *LIDAR.parameters,
-        Parameter("lidar_seed", 1, "seed of noise and drop-out", 0, 2**31 - 1),
+        *simulated.SCANS,
         Parameter("freeze_state", False, "a fault on purpose: states, odometry and IMU keep their values, with new stamps", live=True),
         Parameter("withheld_sensors", [], "a fault on purpose: sensors that publish nothing, by their names in the vehicle's file; scan: "
                                           "the LIDAR", live=True),
@@ -106,11 +84,12 @@ class VehicleSimulator(Component):
                   live=True),
         Parameter("imposed_friction", 0.0, "a fault on purpose: friction everywhere, over that of the vehicle's own road; 0: as the ground "
                                            "says", 0.0, 1.0, live=True, unit="1"),
-        Parameter("stop_time", 0.0, "simulated time at which to end the run; 0: never", 0.0, 1e9, unit="s"),
+        simulated.STOP_TIME,
     )
     MOVED = MOVED | {"throttle_rate": "throttle_rate", "brake_rate": "brake_rate"}
     ENDPOINTS = (
-        *vehicle_endpoints(ALWAYS, scans=When(f"`lidar`, or {OBSTACLES.text}", lambda value: value("lidar") or OBSTACLES.holds(value))),
+        *simulated.vehicle_endpoints(
+            ALWAYS, scans=When(f"`lidar`, or {OBSTACLES.text}", lambda value: value("lidar") or OBSTACLES.holds(value))),
         publishes("world", MarkerArray, qos.LATCHED, "the scenario's obstacles, for RViz", when=OBSTACLES),
         publishes("simulator/status", SimulatorStatus, qos.STATUS, "pace, overruns, collisions, lifted wheels"),
         subscribes("control/command", DriverCommand, qos.NEWEST, "the vehicle's commands", in_lockstep=qos.COMMAND),
@@ -120,22 +99,21 @@ class VehicleSimulator(Component):
         serves("~/reset", Reset, "put the vehicle somewhere"),
     )
 
-    # ---- lifecycle -----------------------------------------------------------------------------------------------------
-
     def configure(self) -> None:
         plain, ground = vehicle_of(self), ground_of(self)
         self._on_ground = VehicleOnGround(plain, ground)
         vehicle = self._on_ground.vehicle
-        simulator: AnySimulator = self._open_plant(vehicle) if self.value("plant") else simulator_of(self, vehicle, self._on_ground)
+        simulator: AnySimulator = (self._open_plant(vehicle) if self.value("plant")
+                                   else simulated.simulator_of(self, vehicle, self._on_ground))
         if simulator.dt > simulator.model.largest_step:
             self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
-        scenario = self.value("scenario")
-        manoeuvre = load_scenario(scenario, seed_of(self.value("scenario_seed"))) if scenario else None
+        manoeuvre = simulated.scenario_of(self)
         if manoeuvre:
             pose, self._world = manoeuvre.initial, manoeuvre.world
         else:
             pose, self._world = Pose(*(self.value(f"initial_{name}") for name in ("x", "y", "yaw", "speed"))), World()
-        steps, self._physics_step = steps_in_tick(self, "publish_rate", simulator.dt), simulator.dt
+        steps, self._physics_step = simulated.steps_in_tick(self, "publish_rate", simulator.dt), simulator.dt
+        tick_ns = round(simulator.dt * 1e9) * steps
         simulator.reset(x=pose.x, y=pose.y, yaw=pose.yaw, vx=pose.speed)
         self._start, self._origin_ns = pose, 0
 
@@ -144,10 +122,10 @@ class VehicleSimulator(Component):
         self._learned = "" if self.value("plant") else plain.spec(self.value("model"), self.value("tyre") or None)
         self._posterior_version, self._posterior_refused, self._driven = 0, "", vehicle
         self._faults: dict[str, str] = {}
-        self._on_the_map = GroundWatch(self, simulator, ground, manoeuvre, pose)
-        self._lidar = self._make_lidar(vehicle, ground, round(simulator.dt * 1e9) * steps)
+        self._on_the_map = simulated.GroundWatch(self, simulator, ground, manoeuvre, pose)
+        self._lidar = self._make_lidar(vehicle, ground, tick_ns)
         self._monitor = RunMonitor(self._world, vehicle.footprint, simulator.output_index)
-        self._gate = gate_of(self, 1.0 / self.value("publish_rate"))
+        self._gate = simulated.gate_of(self, 1.0 / self.value("publish_rate"))
         self._stepper = Stepper(
             simulator, steps, self.value("stepping"), self._gate, self._publish, speed_factor=self.value("speed_factor"),
             stop_time=self.value("stop_time"), ended=self._end, has_driver=lambda: self._command.get_publisher_count() > 0,
@@ -155,19 +133,15 @@ class VehicleSimulator(Component):
             answer_timeout=self.value("answer_timeout"), deserted=lambda waited: self.give_up(
                 f"no command for the state of {self._stepper.time:g} s in {waited:.1f} s; {self._drivers()}"), failed=self.give_up)
 
-        surroundings = scene_of(self._world, ground, manoeuvre)
-        self._sensors = SensorTopics(self, vehicle, surroundings, list(simulator.output_index), round(simulator.dt * 1e9) * steps)
-        self._topics = VehicleTopics(self, simulator, vehicle, ground, self._sensors)
+        surroundings = simulated.scene_of(self._world, ground, manoeuvre)
+        self._sensors = simulated.SensorTopics(self, vehicle, surroundings, list(simulator.output_index), tick_ns)
+        self._topics = simulated.VehicleTopics(self, simulator, vehicle, ground, self._sensors)
         self._ice: FieldTable | None = None
         for name in FAULTS:
             self._set_fault(name, self.value(name))
-        self._ground = GroundTopics(self, ground)
         self._status_publisher, self._world_publisher = self.publisher("simulator/status"), self.publisher("world")
         self._command = self.subscription("control/command", self._on_command)
-        self.subscription("posterior", self._on_posterior)
-        self.service("~/pause", self._on_pause)
-        self.service("~/step", self._on_step)
-        self.service("~/reset", self._on_reset)
+        self.connect({"posterior": self._on_posterior, "~/pause": self._on_pause, "~/step": self._on_step, "~/reset": self._on_reset})
         self.every(0.5, self._publish_status)
         self.every(_REPORT_WAITING, self._report_waiting)
         self.get_logger().info(
@@ -175,11 +149,8 @@ class VehicleSimulator(Component):
             f"{self.value('publish_rate'):g} Hz")
 
     def _open_plant(self, vehicle: Vehicle) -> PlantSimulator:
-        """Opens an external plant, simulates it for some seconds and warns of errors in its mapping.
-
-        Raises:
-            InputError: it cannot be opened, or a parameter is of our own simulation alone.
-        """
+        """Opens an external plant, simulates it for some seconds and warns of errors in its mapping. Raises InputError: it cannot be
+        opened, or a parameter is of our own simulation alone."""
         if given := [name for name in ("ground", "imposed_friction") if self.value(name)]:
             raise InputError(f"{given[0]}: the plant {self.value('plant')} has a ground of its own; leave it out")
         plant = open_plant(self.value("plant"), vehicle)
@@ -202,15 +173,13 @@ class VehicleSimulator(Component):
 
     def activate(self) -> None:
         self._topics.describe()
-        self._ground.publish()
         self._stepper.start()
 
     def deactivate(self) -> None:
         self._stepper.stop()
         self._publish_status()  # the last word of a bag
         if self._not_driven:
-            self.errors.append(f"{self.label}: {self._not_driven}")
-            self.get_logger().error(self._not_driven)
+            self.fail(self._not_driven)
 
     def parameter_changed(self, name: str, value: Any) -> None:
         if name == "speed_factor":
@@ -243,13 +212,10 @@ class VehicleSimulator(Component):
         self._faults[name] = FAULTS[name].format(shown) if value else ""
 
     def _drive(self, vehicle: Vehicle) -> None:
-        """Continues with a vehicle of the same model, on the imposed friction, if any.
-
-        Raises:
-            InputError, SimulationDiverged: as `Simulator`; the vehicle is unchanged.
-        """
+        """Continues with a vehicle of the same model, on the imposed friction, if any. Raises InputError, SimulationDiverged: as
+        `Simulator`; the vehicle is unchanged."""
         there = vehicle if self._ice is None else vehicle.replace(source="imposed_friction", friction_field=self._ice.number)
-        self._stepper.swap(simulator_of(self, there, self._on_ground))
+        self._stepper.swap(simulated.simulator_of(self, there, self._on_ground))
         self._driven = vehicle
 
     @property
@@ -258,7 +224,6 @@ class VehicleSimulator(Component):
 
     @property
     def simulated(self) -> Vehicle:
-        """The simulated vehicle."""
         return self._stepper.vehicle
 
     def summary(self) -> dict[str, Any]:
@@ -267,8 +232,6 @@ class VehicleSimulator(Component):
                 "speed_factor_asked": status.speed_factor_asked, "held_back": status.held_back, "not_driven": self._not_driven,
                 "commands_accepted": self._gate.accepted, "commands_rejected": dict(self._gate.rejected),
                 "response_times": list(self._stepper.response_times), "lateness": self._stepper.lateness, **asdict(self._monitor.verdict)}
-
-    # ---- in and out ----------------------------------------------------------------------------------------------------
 
     def _publish(self, time_ns: int, outputs: Sequence[float]) -> None:
         """Publishes the outputs of a tick, in the stepper's thread."""
@@ -300,23 +263,17 @@ class VehicleSimulator(Component):
         return response
 
     def _on_step(self, request: Step.Request, response: Step.Response) -> Step.Response:
-        try:
-            response.message = self._stepper.step(request.ticks)
-            response.success = True
-        except InputError as error:
-            response.message = str(error)
+        self.respond(response, lambda: (True, self._stepper.step(request.ticks)))
         set_stamp(response.time, self._stepper.time_ns)
         return response
 
     def _on_reset(self, request: Reset.Request, response: Reset.Response) -> Reset.Response:
-        try:
+        def reset() -> tuple[bool, str]:
             requested = Pose(request.x, request.y, request.yaw, request.speed)
-            pose = self._start if requested == Pose() else requested
-            self._stepper.reset(pose, self._forget)
-            response.success, response.message = True, f"reset; simulated time is {self._stepper.time:g} s"
-        except InputError as error:
-            response.message = str(error)
-        return response
+            self._stepper.reset(self._start if requested == Pose() else requested, self._forget)
+            return True, f"reset; simulated time is {self._stepper.time:g} s"
+
+        return self.respond(response, reset)
 
     def _forget(self, time_ns: int) -> None:
         """Begins another run at a time [ns], from another place."""
@@ -327,7 +284,6 @@ class VehicleSimulator(Component):
             self._lidar.reset(time_ns)
 
     def _end(self, reason: str) -> None:
-        """Ends the run at its stop time."""
         self._publish_status()  # before a recorder is told to end
         self.stop_requested(reason)
 
@@ -379,16 +335,12 @@ class VehicleSimulator(Component):
             **{f"commands_rejected.{reason}": count for reason, count in gate.rejected.items()},
             "last_rejection": gate.last_rejection, "posterior_version": self._posterior_version,
             "posterior_refused": self._posterior_refused, **self._on_the_map.values, **asdict(self._monitor.verdict)}
-        new = gate.rejections - self._reported_rejections
-        self._reported_rejections = gate.rejections
-        if new:
+        if new := self.increase("rejections", gate.rejections):
             text = f"{new} commands refused, the last one {gate.last_rejection}"
             level, summary = (WARN, text) if level == OK else (level, f"{summary}; {text}")
         elif self._posterior_refused and level == OK:
             level, summary = WARN, f"posterior not taken over: {self._posterior_refused}"
         return level, summary, values
-
-    _reported_rejections = 0
 
 
 def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, str]:
@@ -405,6 +357,3 @@ def _health(status: Status, accepted: int, verdict: RunVerdict) -> tuple[bytes, 
     if status.waiting:
         return OK, "waiting for the command that answers the last state"
     return OK, "running"
-
-
-main = partial(run_node, VehicleSimulator)

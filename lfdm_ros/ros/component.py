@@ -27,48 +27,13 @@ from lfdm_ros.bounds import Refusals
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros.endpoints import ACTS, CALLS, DIAGNOSTICS, PUBLISHES, SERVES, STARTS, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.guarding import LONGEST, CallbackGuard, checked_clock, checked_request
-from lfdm_ros.ros.parameters import Declarations, Parameter
+from lfdm_ros.ros.parameters import Parameter, checked_changes, declare
 from lfdm_ros.ros.rclpy_adapter import answer_impossible_transitions, release_lifecycle
 from lfdm_ros.vehicles.body import moved
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 # (level, one line, values by name)
 Diagnosis = tuple[bytes, str, dict[str, Any]]
-
-
-class Health:
-    """Counts of errors and refused inputs, beside the node's own diagnosis.
-
-    Attributes:
-        caught: number of exceptions in callbacks, by text.
-    """
-
-    def __init__(self) -> None:
-        self.caught: Counter[str] = Counter()
-        self._refused_before = 0
-
-    def status(self, name: str, diagnosis: Diagnosis, refusals: Refusals, others: str) -> DiagnosticArray:
-        """Makes the message, without its stamp.
-
-        Args:
-            name: of the node.
-            diagnosis: by the node itself; the worst level applies.
-            refusals: inputs refused so far.
-            others: other publishers of reserved topics, in one line.
-        """
-        level, summary, values = diagnosis
-        refused, self._refused_before = refusals.total - self._refused_before, refusals.total
-        if refused > 0:
-            text = f"{refused} inputs refused, the last one: {refusals.last}"
-            level, summary = (WARN, text) if level == OK else (level, f"{summary}; {text}")
-        if others and level == OK:
-            level, summary = WARN, others
-        if self.caught:
-            level, summary = ERROR, f"internal error in {'; '.join(f'{text}, {count} x' for text, count in self.caught.items())}"
-        values = {**values, **refusals.diagnosis(), **({"published_by_others": others} if others else {})}
-        return DiagnosticArray(status=[DiagnosticStatus(
-            level=level, name=name, message=summary, hardware_id="lfdm_ros",
-            values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])])
 
 
 def other_publishers(node: Any, topics: Iterable[str]) -> str:
@@ -82,86 +47,12 @@ def other_publishers(node: Any, topics: Iterable[str]) -> str:
     return "; ".join(found)
 
 
-def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 # Hooks that undo a failed transition, by its name.
 _UNDONE_BY = {"configure": ("cleanup",), "activate": ("deactivate", "cleanup"), "deactivate": ("cleanup",), "cleanup": ()}
 
 
-class Transitions:
-    """Transitions of a `Component`, with the `state` and `failure` that they set."""
-
-    def __init__(self, node: Any) -> None:
-        self._node = node
-        self._unconfigured: list[Any] = []
-
-    def begin(self) -> None:
-        """Records the entities of the node before `configure`: later ones are destroyed if a transition fails."""
-        self._unconfigured = self._node.all_entities()
-
-    def make(self, name: str, target: str, *work: Callable[[], Any]) -> TransitionCallbackReturn:
-        """Executes a transition; the node is then in the state `target` or, after a failure, as before."""
-        node = self._node
-        try:
-            for part in work:
-                part()
-        except InputError as error:
-            node.failure = str(error)
-            node.get_logger().error(f"{name} failed: {error}")
-            if name == "configure":
-                self._undo(name)
-            return TransitionCallbackReturn.FAILURE
-        except Exception as error:  # a bug; rclpy would swallow it silently
-            node.failure = repr(error)
-            node.get_logger().fatal(f"{name} failed:\n{traceback.format_exc()}")
-            self._undo(name)
-            node.state = "unconfigured"  # where rclpy's error processing ends
-            return TransitionCallbackReturn.ERROR
-        node.state = target
-        return TransitionCallbackReturn.SUCCESS
-
-    def release(self) -> None:
-        """Stops and cleans up from any state, each step independent of the others; idempotent."""
-        self.stop()
-        try:
-            if self._node.state == "inactive":
-                self._attempt("cleanup", "end_made")
-        finally:
-            self._node.state = "finalized"
-
-    def stop(self) -> None:
-        """Deactivates an active node, leaving its publishers open; it is then inactive even after a failure."""
-        if self._node.state == "active":
-            try:
-                self._attempt("deactivate")
-            finally:
-                self._node.state = "inactive"
-
-    def _attempt(self, *names: str) -> None:
-        for name in names:
-            try:
-                getattr(self._node, name)()
-            except Exception as error:
-                self._node.catch(name, error)
-
-    def _undo(self, transition: str) -> None:
-        """Destroys all entities created since the start of `configure`, which would otherwise be duplicated."""
-        node = self._node
-        for name in _UNDONE_BY.get(transition, ()):
-            try:
-                getattr(node, name)()
-            except Exception as error:  # expected: some entities do not exist
-                node.get_logger().debug(f"{name} after the failure: {error!r}")
-        node.end_made()
-        for entity in node.all_entities():
-            if not any(entity is one for one in self._unconfigured):
-                node.destroy(entity)
-
-
 # Interface for authors of nodes.
-__all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis", "while_active"]
+__all__ = ["ERROR", "OK", "WARN", "Component", "Diagnosis", "refusing", "while_active"]
 
 # Longer than the 3 s heartbeat period of Fast DDS.
 _ACKNOWLEDGE = 5.0
@@ -176,6 +67,22 @@ def while_active(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(self, *arguments, **named) if self.state == "active" else None
 
     return guarded
+
+
+def refusing(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator of a `Component`'s methods: one that raises InputError returns None, and its input counts as refused."""
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def checked(self: Component, *arguments: Any) -> Any:
+            try:
+                return method(self, *arguments)
+            except InputError as error:
+                self.refusals.refuse(kind, error)
+                return None
+
+        return checked
+
+    return decorate
 
 
 class Component(LifecycleNode):
@@ -214,19 +121,19 @@ class Component(LifecycleNode):
             if not hasattr(service, "guard"):
                 CallbackGuard(self.catch).around_service(service)
         self.state, self.failure = "unconfigured", ""
-        self._transitions = Transitions(self)
+        self._unconfigured: list[Any] = []  # entities before `configure`: later ones are destroyed if a transition fails
         self._entities: list[Any] = []  # timers and ENDPOINTS; destroyed after `cleanup`
         self.errors: list[str] = []
         self.label, self.namespace = self.get_name(), self.get_namespace()  # unavailable from rclpy after destruction
         # Set by the runner: a node ends the run, not the process.
         self.stop_requested: Callable[[str], None] = lambda reason: None
         self.refusals = Refusals(self.warn_of_refusal)
-        self._health = Health()
+        self._caught: Counter[str] = Counter()  # exceptions in callbacks, by text
+        self._counted: dict[str, int] = {}
         self._warned_of = ""  # other publishers
-        self._declarations = Declarations(self.PARAMETERS)
         self.add_on_set_parameters_callback(self._on_set_parameters)
         try:
-            self._declarations.declare(self, {old: moved(now) for old, now in self.MOVED.items()} | dict(self.REMOVED), self.RENAMED)
+            declare(self, self.PARAMETERS, {old: moved(now) for old, now in self.MOVED.items()} | dict(self.REMOVED), self.RENAMED)
         except InputError as error:
             self.destroy_node()
             raise InputError(f"node {name or self.NAME}: {error}") from None
@@ -235,7 +142,6 @@ class Component(LifecycleNode):
         self.create_timer(1.0, self.publish_diagnostics, clock=self._wall_clock)
 
     def value(self, name: str) -> Any:
-        """Returns the value of a declared parameter."""
         return self.get_parameter(name).value
 
     def every(self, seconds: float, callback: Callable[[], Any], clock: Any = None) -> Any:
@@ -256,14 +162,31 @@ class Component(LifecycleNode):
         return self.get_clock().now().to_msg()
 
     def warn(self, text: str) -> None:
-        """Writes a warning to the log."""
         self.get_logger().warning(text)
+
+    def fail(self, why: str) -> None:
+        """Records and logs a lasting failure."""
+        self.errors.append(f"{self.label}: {why}")
+        self.get_logger().error(why)
 
     def give_up(self, why: str) -> None:
         """Ends the run as failed."""
-        self.errors.append(f"{self.label}: {why}")
-        self.get_logger().error(why)
+        self.fail(why)
         self.stop_requested(why)
+
+    def increase(self, name: str, count: int) -> int:
+        """Returns the growth of a count since the last call with its name; one that is below has begun anew."""
+        before, self._counted[name] = self._counted.get(name, 0), count
+        return count - before if count >= before else count
+
+    @staticmethod
+    def respond(response: Any, attempt: Callable[[], tuple[bool, str]]) -> Any:
+        """Fills a response with success and message as an attempt returns them, or with the text of the InputError that it raises."""
+        try:
+            response.success, response.message = attempt()
+        except InputError as error:
+            response.success, response.message = False, str(error)
+        return response
 
     # ---- hooks ---------------------------------------------------------------------------------------------------------
 
@@ -287,12 +210,8 @@ class Component(LifecycleNode):
         return OK, self.state, {}
 
     def after_error(self, where: str, arguments: tuple[Any, ...]) -> None:
-        """Handles an exception of a callback, which is already logged.
-
-        Args:
-            where: name of the callback, without leading underscores.
-            arguments: of the call, for example the message.
-        """
+        """Handles an exception of a callback, which is already logged. where: name of the callback, without leading underscores. arguments:
+        of the call, for example the message."""
 
     def summary(self) -> dict[str, Any]:
         """Returns the run's results by name, for a runner in the same process; called once the node was active."""
@@ -318,31 +237,78 @@ class Component(LifecycleNode):
                 raise InputError(f"node {self.get_name()}: {step} failed: {self.failure}")
 
     def on_configure(self, state: Any) -> TransitionCallbackReturn:
-        self._health.caught.clear()
-        self._transitions.begin()
-        return self._transitions.make("configure", "inactive", self.configure, lambda: super(Component, self).on_configure(state))
+        self._caught.clear()
+        self._unconfigured = self.all_entities()
+        return self._change("configure", "inactive", self.configure, lambda: super(Component, self).on_configure(state))
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
         # rclpy's part opens the publishers: first, so that `activate` may publish.
-        return self._transitions.make("activate", "active", lambda: super(Component, self).on_activate(state), self.activate)
+        return self._change("activate", "active", lambda: super(Component, self).on_activate(state), self.activate)
 
     def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
-        return self._transitions.make("deactivate", "inactive", self.deactivate, lambda: super(Component, self).on_deactivate(state))
+        return self._change("deactivate", "inactive", self.deactivate, lambda: super(Component, self).on_deactivate(state))
 
     def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
-        return self._transitions.make("cleanup", "unconfigured", self.cleanup, self.end_made,
-                                      lambda: super(Component, self).on_cleanup(state))
+        return self._change("cleanup", "unconfigured", self.cleanup, self.end_made, lambda: super(Component, self).on_cleanup(state))
 
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
-        return self._transitions.make("shutdown", "finalized", self._transitions.release)
+        return self._change("shutdown", "finalized", self.release)
+
+    def _change(self, name: str, target: str, *work: Callable[[], Any]) -> TransitionCallbackReturn:
+        """Executes a transition; the node is then in the state `target` or, after a failure, as before."""
+        try:
+            for part in work:
+                part()
+        except InputError as error:
+            self.failure = str(error)
+            self.get_logger().error(f"{name} failed: {error}")
+            if name == "configure":
+                self._undo(name)
+            return TransitionCallbackReturn.FAILURE
+        except Exception as error:  # a bug; rclpy would swallow it silently
+            self.failure = repr(error)
+            self.get_logger().fatal(f"{name} failed:\n{traceback.format_exc()}")
+            self._undo(name)
+            self.state = "unconfigured"  # where rclpy's error processing ends
+            return TransitionCallbackReturn.ERROR
+        self.state = target
+        return TransitionCallbackReturn.SUCCESS
 
     def stop(self) -> None:
-        """Deactivates an active node; sent messages can still be received."""
-        self._transitions.stop()
+        """Deactivates an active node, which is then inactive even after a failure; sent messages can still be received."""
+        if self.state == "active":
+            try:
+                self._attempt("deactivate")
+            finally:
+                self.state = "inactive"
 
     def release(self) -> None:
-        """Stops and cleans up from any state; safe to call twice."""
-        self._transitions.release()
+        """Stops and cleans up from any state, each step independent of the others; safe to call twice."""
+        self.stop()
+        try:
+            if self.state == "inactive":
+                self._attempt("cleanup", "end_made")
+        finally:
+            self.state = "finalized"
+
+    def _attempt(self, *names: str) -> None:
+        for name in names:
+            try:
+                getattr(self, name)()
+            except Exception as error:
+                self.catch(name, error)
+
+    def _undo(self, transition: str) -> None:
+        """Destroys all entities created since the start of `configure`, which would otherwise be duplicated."""
+        for name in _UNDONE_BY.get(transition, ()):
+            try:
+                getattr(self, name)()
+            except Exception as error:  # expected: some entities do not exist
+                self.get_logger().debug(f"{name} after the failure: {error!r}")
+        self.end_made()
+        for entity in self.all_entities():
+            if not any(entity is one for one in self._unconfigured):
+                self.destroy(entity)
 
     def destroy_node(self) -> None:
         """Ends the node; safe to call twice."""
@@ -368,6 +334,11 @@ class Component(LifecycleNode):
     def service(self, name: str, callback: Any) -> Any:
         """Creates the service, likewise."""
         return self._make(SERVES, name, lambda e: self.create_service(e.kind, e.name, callback))
+
+    def connect(self, callbacks: Mapping[str, Callable[..., Any]]) -> None:
+        """Creates the subscriptions to topics, and the services where a name begins with ~, with these callbacks."""
+        for name, callback in callbacks.items():
+            (self.service if name.startswith("~") else self.subscription)(name, callback)
 
     def client(self, name: str) -> Any:
         """Creates the client of a service of another node, likewise; None where its condition does not hold."""
@@ -444,7 +415,6 @@ class Component(LifecycleNode):
         return [*self.timers, *self.subscriptions, *self.services, *self.publishers, *self.clients, *actions]
 
     def destroy(self, entity: Any) -> None:
-        """Destroys an entity of any kind."""
         next(destroy for kind, destroy in (
             (Timer, self.destroy_timer), (Subscription, self.destroy_subscription), (Service, self.destroy_service),
             (LifecyclePublisher, self.destroy_lifecycle_publisher), (Publisher, self.destroy_publisher),
@@ -456,8 +426,8 @@ class Component(LifecycleNode):
     def catch(self, where: str, error: Exception, arguments: tuple[Any, ...] = ()) -> None:
         """Handles an exception of the callback `where`: logs it once, reports it in /diagnostics, then calls `after_error`."""
         text = f"{where}: {type(error).__name__}"
-        new = text not in self._health.caught
-        self._health.caught[text] += 1
+        new = text not in self._caught
+        self._caught[text] += 1
         if new:
             self.errors.append(f"{self.label}: {text}: {' '.join(str(error).split())[:LONGEST]}")
             self.get_logger().error("internal error in " + "".join(
@@ -476,7 +446,7 @@ class Component(LifecycleNode):
     def _on_set_parameters(self, parameters: list[RosParameter]) -> SetParametersResult:
         try:
             try:
-                changed = self._declarations.checked(parameters, self.state != "unconfigured")
+                changed = checked_changes(self.PARAMETERS, parameters, self.state != "unconfigured")
                 if self.state in ("inactive", "active"):
                     for name, value in changed:
                         self.parameter_changed(name, value)
@@ -490,11 +460,22 @@ class Component(LifecycleNode):
     def publish_diagnostics(self) -> None:
         """Publishes a DiagnosticArray with this node's health; once a second and immediately after errors."""
         try:
-            diagnosis = self.diagnose() or (OK, self.state, {})
+            level, summary, values = self.diagnose() or (OK, self.state, {})
         except Exception as error:
             self.catch("diagnose", error)
-            diagnosis = ERROR, "", {}
-        array = self._health.status(self.get_fully_qualified_name().lstrip("/"), diagnosis, self.refusals, self._others())
+            level, summary, values = ERROR, "", {}
+        others = self._others()
+        if refused := self.increase("refusals", self.refusals.total):
+            text = f"{refused} inputs refused, the last one: {self.refusals.last}"
+            level, summary = (WARN, text) if level == OK else (level, f"{summary}; {text}")
+        if others and level == OK:
+            level, summary = WARN, others
+        if self._caught:
+            level, summary = ERROR, f"internal error in {'; '.join(f'{text}, {count} x' for text, count in self._caught.items())}"
+        values = {**values, **self.refusals.diagnosis(), **({"published_by_others": others} if others else {})}
+        array = DiagnosticArray(status=[DiagnosticStatus(
+            level=level, name=self.get_fully_qualified_name().lstrip("/"), message=summary, hardware_id="lfdm_ros",
+            values=[KeyValue(key=key, value=f"{value:.6g}" if isinstance(value, float) else str(value)) for key, value in values.items()])])
         array.header.stamp = self.stamp()
         self._diagnostics.publish(array)
 

@@ -1,7 +1,5 @@
 """A closed-loop drive without a graph, recorded with the topics of a run on the graph."""
 
-from __future__ import annotations
-
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -44,7 +42,8 @@ class DriveBag:
         begin_ns = round(1e9 * period * round(self._scenario.under_way / period))  # of the run, by the controller's clock
         with self._writer:
             self._write(0, "vehicle/description", description_of(self._vehicle.constants))
-            self._write(0, "tf_static", self._mounts())
+            self._write(0, "tf_static", TFMessage(transforms=[
+                joint_transform(joint) for joint in joints_of(self._vehicle) if joint.kind == FIXED]))
             self._write(0, "autonomy/markers", self._task())
             for time, outputs, cycle in zip_longest(run.times.tolist(), run.outputs.tolist(), self._cycles):
                 time_ns = round(1e9 * time)
@@ -80,9 +79,6 @@ class DriveBag:
         if scenario.goal is not None:
             picture.goal(scenario.goal)
         return picture.array
-
-    def _mounts(self) -> TFMessage:
-        return TFMessage(transforms=[joint_transform(joint) for joint in joints_of(self._vehicle) if joint.kind == FIXED])
 
     def _write(self, time_ns: int, topic: str, message: Any) -> None:
         kind = type(message)

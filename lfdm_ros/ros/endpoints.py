@@ -89,12 +89,10 @@ class Endpoint:
 
 
 def publishes(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
-    """Declares a topic that a node publishes."""
     return Endpoint(PUBLISHES, name, kind, text, profile, **more)
 
 
 def subscribes(name: str, kind: Any, profile: QoSProfile | None, text: str, **more: Any) -> Endpoint:
-    """Declares a topic that a node subscribes to."""
     return Endpoint(SUBSCRIBES, name, kind, text, profile, **more)
 
 

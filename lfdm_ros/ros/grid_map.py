@@ -1,7 +1,5 @@
 """Maps of the ground as grid_map_msgs/GridMap; format and reader: `lfdm_ros.ground.grid_map`."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Mapping
 

@@ -48,7 +48,6 @@ def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> VehicleOnGround:
 
 
 def ground_endpoints(when: When) -> tuple[Endpoint, ...]:
-    """Returns the endpoints of `GroundTopics`."""
     on = when & unless("ground", "")
     return (publishes("ground/document", String, qos.LATCHED, "its description as JSON, for replays", when=on),
             publishes("ground/map", GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value", when=on),

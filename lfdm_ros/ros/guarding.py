@@ -28,12 +28,7 @@ class CallbackGuard:
     """The callbacks of one entity: a timer, a subscription, a service or an action."""
 
     def __init__(self, caught: Caught) -> None:
-        """
-        Creates an open guard.
-
-        Args:
-            caught: handler of exceptions in callbacks.
-        """
+        """Creates an open guard. caught: handler of exceptions in callbacks."""
         self._caught = caught
         self._open = True
 
@@ -47,11 +42,8 @@ class CallbackGuard:
         self._open = False
 
     def around(self, callback: Callable[..., Any], instead: Callable[..., Any] = do_nothing) -> Callable[..., Any]:
-        """Returns the guarded callback with the signature of the original, which rclpy inspects.
-
-        Args:
-            instead: called with the arguments if the callback raised or its entity has ended.
-        """
+        """Returns the guarded callback with the signature of the original, which rclpy inspects. instead: called with the arguments if the
+        callback raised or its entity has ended."""
         @functools.wraps(callback)
         def guarded(*arguments: Any) -> Any:
             if self._open:

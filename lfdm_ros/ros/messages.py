@@ -185,12 +185,7 @@ class VehicleMessages:
         self._stamps = [self.clock.clock, *(m.header.stamp for m in (self.state, self.odometry, self.imu, self.joints))]
 
     def fill(self, time_ns: int, outputs: Sequence[float]) -> None:
-        """Fills all messages with one state.
-
-        Args:
-            time_ns: simulated time [ns].
-            outputs: the model's outputs, SI.
-        """
+        """Fills all messages with one state. time_ns: simulated time [ns]. outputs: the model's outputs, SI."""
         for stamp in self._stamps:
             set_stamp(stamp, time_ns)
         span = 0.0 if self._filled_ns is None else max(1e-9 * (time_ns - self._filled_ns), 0.0)

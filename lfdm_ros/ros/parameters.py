@@ -65,50 +65,36 @@ def by_name(table: Iterable[Parameter]) -> dict[str, Parameter]:
     return {parameter.name: parameter for parameter in (*table, USE_SIM_TIME)}
 
 
-class Declarations:
-    """The table of a node's parameters."""
+def declare(node: Node, table: Iterable[Parameter], former: Mapping[str, str], renamed: Mapping[str, str]) -> None:
+    """Declares the parameters of a node to ROS. former: removed parameters and their messages. renamed: parameters of the former release,
+    and their present names. Raises InputError: one given from outside has a wrong type or value, or is a former one."""
+    try:
+        values = {}
+        for old in (*former, *renamed):  # rclpy ignores undeclared parameters silently
+            given = node.declare_parameter(old, None, ParameterDescriptor(dynamic_typing=True)).value
+            node.undeclare_parameter(old)
+            if given is not None and old in former:
+                raise InputError(f"{old}: {former[old]}")
+            if given is not None:
+                node.get_logger().warning(renaming(old, renamed[old]))
+                values[renamed[old]] = given
+        for parameter in table:
+            node.declare_parameter(parameter.name, values.get(parameter.name, parameter.default), descriptor_of(parameter))
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise InputError(str(error)) from None
 
-    def __init__(self, table: Iterable[Parameter]) -> None:
-        self._table = tuple(table)
-        self._by_name = by_name(self._table)
 
-    def declare(self, node: Node, former: Mapping[str, str], renamed: Mapping[str, str]) -> None:
-        """Declares the parameters to ROS.
-
-        Args:
-            former: removed parameters and their messages.
-            renamed: parameters of the former release, and their present names.
-
-        Raises:
-            InputError: one given from outside has a wrong type or value, or is a former one.
-        """
-        try:
-            values = {}
-            for old in (*former, *renamed):  # rclpy ignores undeclared parameters silently
-                given = node.declare_parameter(old, None, ParameterDescriptor(dynamic_typing=True)).value
-                node.undeclare_parameter(old)
-                if given is not None and old in former:
-                    raise InputError(f"{old}: {former[old]}")
-                if given is not None:
-                    node.get_logger().warning(renaming(old, renamed[old]))
-                    values[renamed[old]] = given
-            for parameter in self._table:
-                node.declare_parameter(parameter.name, values.get(parameter.name, parameter.default), descriptor_of(parameter))
-        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-            raise InputError(str(error)) from None
-
-    def checked(self, parameters: Iterable[RosParameter], configured: bool) -> list[tuple[str, Any]]:
-        """Returns names and converted values of the parameters that are to change; configured: only live ones may. Raises InputError: one
-        may not change now, or has a wrong type or value."""
-        changed = []
-        for parameter in parameters:
-            declaration = self._by_name.get(parameter.name)
-            if declaration is None or parameter.name == "use_sim_time":
-                continue
-            if configured and not declaration.live:
-                raise InputError(f"{parameter.name} cannot change once the node is configured; clean it up first")
-            changed.append((parameter.name, declaration.convert(parameter.value, parameter.name)))
-        return changed
+def checked_changes(table: Iterable[Parameter], parameters: Iterable[RosParameter], configured: bool) -> list[tuple[str, Any]]:
+    """Returns names and converted values of the parameters of a table that are to change; configured: only live ones may. Raises
+    InputError: one may not change now, or has a wrong type or value."""
+    changed, declared = [], {parameter.name: parameter for parameter in table}
+    for parameter in parameters:
+        if (declaration := declared.get(parameter.name)) is None:
+            continue
+        if configured and not declaration.live:
+            raise InputError(f"{parameter.name} cannot change once the node is configured; clean it up first")
+        changed.append((parameter.name, declaration.convert(parameter.value, parameter.name)))
+    return changed
 
 
 def vehicle_of(node: Any, *changes: str) -> Vehicle:

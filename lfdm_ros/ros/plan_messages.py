@@ -103,9 +103,6 @@ _MEASURED = (*REQUIRED, "ax", "ay", "roll", "roll_rate")
 OUTCOMES = {outcome: getattr(MpcStatus, outcome.name) for outcome in CycleOutcome}
 
 
-# ---- in ------------------------------------------------------------------------------------------------------------------
-
-
 def values_of_state(state: VehicleState) -> dict[str, float]:
     """Returns the values of a state by the names of the models' states; NaN: not measured."""
     return {**{name: getattr(state, name) for name in _MEASURED}, **speeds_of(state)}
@@ -117,6 +114,11 @@ def values_of_odometry(odometry: Odometry) -> dict[str, float]:
     length = math.hypot(q.x, q.y, q.z, q.w)
     return {"x": position.x, "y": position.y, "yaw": yaw_of(q) if length else math.nan, "vx": twist.linear.x, "vy": twist.linear.y,
             "yaw_rate": twist.angular.z, "quaternion": length or math.nan}
+
+
+def measured_values(message: VehicleState | Odometry) -> dict[str, float]:
+    """Returns values as `values_of_state` or `values_of_odometry`, by the type of the message."""
+    return values_of_odometry(message) if isinstance(message, Odometry) else values_of_state(message)
 
 
 def scan_of(message: LaserScan) -> Scan:
@@ -141,19 +143,13 @@ def goal_task(message: PoseStamped, speed: float, tolerance: float, stop: bool) 
 
 def path_task(data: bytes, speed: float, stop: bool) -> Task:
     """Makes the task of following a path, a serialised nav_msgs/Path; repeated points are left out. A path without poses ends the current
-    task.
-
-    Raises:
-        InputError: not finite, out of range, too many poses, in another frame than it says itself, fewer than two distinct points.
-    """
+    task. Raises InputError: not finite, out of range, too many poses, in another frame than it says itself, fewer than two distinct
+    points."""
     frame, points = read_path(data)
     if not len(points):
         return Task("idle")
     path = Path(points)
     return Task(f"path of {path.length:.0f} m", frame, path=path, speed=speed, stop=stop)
-
-
-# ---- out -----------------------------------------------------------------------------------------------------------------
 
 
 class PlanMessages:
@@ -173,11 +169,8 @@ class PlanMessages:
         return command
 
     def fill_ackermann(self, decision: PilotDecision, lock: float) -> AckermannDriveStamped:
-        """Fills the command of a vehicle with a speed controller: the plan's speed at a short preview, or 0 without a plan.
-
-        Args:
-            lock: angle of the front wheels at steering 1 [rad].
-        """
+        """Fills the command of a vehicle with a speed controller: the plan's speed at a short preview, or 0 without a plan. lock: angle of
+        the front wheels at steering 1 [rad]."""
         message, cycle, now = self.ackermann, decision.cycle, 1e-9 * decision.time_ns
         set_stamp(message.header.stamp, decision.time_ns)
         message.header.frame_id = BODY_FRAME

@@ -15,16 +15,9 @@ _TEXTS = ("parameter_names", "units", "recordings", "recording_sha256")
 
 
 def posterior_message(posterior: Mapping[str, Any], summary: Mapping[str, Any], number: int) -> Posterior:
-    """Makes the message of a calibration.
-
-    Args:
-        posterior: as `lfdm_ros.calibration.load_posterior_summary`, with None for values that are not finite.
-        summary: as in summary.json.
-        number: of the version, 0: not stored.
-
-    Raises:
-        InputError: an entry is missing or of another type.
-    """
+    """Makes the message of a calibration from its posterior as of `lfdm_ros.calibration.load_posterior_summary`, with None for values that
+    are not finite, its summary.json, and the number of its version, 0: not stored. Raises InputError: an entry is missing or of another
+    type."""
     try:
         targets = {**summary.get("held", {}), **{name: value for stage in summary["stages"] for name, value in stage["passed_on"].items()}}
         draws = posterior["thinned_draws"]
@@ -50,15 +43,8 @@ def version_message(version: Version | None) -> Posterior:
 
 
 def calibrated(vehicle: Vehicle, model: str, message: Posterior, also: Sequence[str] = ()) -> Vehicle:
-    """Returns the vehicle with a posterior's values, or with those of its file if none is in force.
-
-    Args:
-        vehicle: as in its file.
-        model: full name of its model. also: full names of other models whose posteriors are accepted.
-
-    Raises:
-        InputError: the posterior is of another vehicle or model, or its values cannot be used.
-    """
+    """Returns the vehicle of a file with a posterior's values, or as it is if none is in force. model: full name of its model; also: of
+    others whose posteriors are accepted. Raises InputError: the posterior is of another vehicle or model, or its values cannot be used."""
     if message.posterior_version == 0 and not message.target_names:
         return vehicle
     where = f"posterior {message.posterior_version}"

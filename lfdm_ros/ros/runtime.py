@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import select
@@ -12,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 import rclpy
@@ -156,12 +157,8 @@ class Runtime:
         self._signals.ending = True
 
     def spin(self, *, timeout: float | None = None, until: Callable[[], bool] | None = None) -> str:
-        """Runs the nodes until something ends it; returns the reason.
-
-        Args:
-            timeout: wall time [s].
-            until: evaluated 20 times a second; True ends the run.
-        """
+        """Runs the nodes until something ends it; returns the reason. timeout: wall time [s]. until: evaluated 20 times a second; True ends
+        the run."""
         end = None if timeout is None else time.monotonic() + timeout
         while not self._done:
             self.spin_some(SLICE)  # period of Python's signal handlers and `until`
@@ -234,8 +231,14 @@ def _end_with(parent: int, runtime: Runtime) -> None:
     threading.Thread(target=watch, name="parent watch", daemon=True).start()
 
 
+def node_in(module: ModuleType) -> type[Component]:
+    """Returns the class of the node that a module of lfdm_ros.nodes defines."""
+    return next(kind for _, kind in inspect.getmembers(module, inspect.isclass)
+                if issubclass(kind, Component) and kind.__module__ == module.__name__)
+
+
 def run_node(node_class: type[Component], argv: Sequence[str] | None = None) -> int:
-    """Runs a node as the main function of its executable: unconfigured, until its lifecycle services are called.
+    """Runs a node as the program of its executable: unconfigured, until its lifecycle services are called.
 
     With the arguments "--parent PID", as given by our runs and launch files, it ends when that process does.
 

@@ -29,12 +29,7 @@ class RateLimiter:
     """Limiter that admits one message per period of its stamps, independent of clocks; a stamp that goes back is admitted."""
 
     def __init__(self, rate: float) -> None:
-        """
-        Creates a limiter that has admitted nothing.
-
-        Args:
-            rate: [Hz]; all messages below this rate are admitted.
-        """
+        """Creates a limiter that has admitted nothing. rate: [Hz]; all messages below this rate are admitted."""
         self._rate, self._number = rate, -1
 
     def admit(self, time_ns: int) -> bool:
@@ -53,16 +48,8 @@ class PublishedTopic:
     publishers: tuple[TopicEndpointInfo, ...]
 
     def subscribe(self, node: Node, callback: Callable[[Any], None], *, depth: int = 10, raw: bool = False, rate: float = 0.0) -> Any:
-        """Subscribes a node with a QoS compatible with all publishers; returns the subscription.
-
-        Args:
-            depth: of the queue.
-            raw: the callback takes bytes.
-            rate: messages a second of the node's clock that reach the callback, at most [Hz]; 0: all.
-
-        Raises:
-            InputError: the type is not installed.
-        """
+        """Subscribes a node with a queue and a QoS compatible with all publishers; returns the subscription. raw: the callback takes bytes;
+        rate: messages a second of the node's clock that reach it, at most [Hz], 0: all. Raises InputError: the type is not installed."""
         limiter = RateLimiter(rate) if rate > 0.0 else None
 
         def on_message(message: Any) -> None:

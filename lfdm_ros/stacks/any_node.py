@@ -8,7 +8,6 @@ from lfdm_ros.stacks.stack import executables, node_class
 
 
 def main() -> int:
-    """Runs the node that the first argument names."""
     try:
         name = sys.argv[1] if len(sys.argv) > 1 else ""
         if name not in executables():

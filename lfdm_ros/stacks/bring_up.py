@@ -55,13 +55,8 @@ class Manager:
     """
 
     def __init__(self, stack: Stack, node: Node, dead: Callable[[], str], frozen: Callable[[NodeEntry], None]) -> None:
-        """Creates clients of the managed nodes.
-
-        Args:
-            stack: started; nodes with autostart are managed. node: for requests and logs.
-            dead: returns the message of a node that has ended and is not restarted, else "".
-            frozen: callback that kills the process of a node without an answer for FROZEN_AFTER.
-        """
+        """Creates clients of the nodes with autostart of a started stack. node: for requests and logs; dead: returns the message of a node
+        that has ended and is not restarted, else ""; frozen: kills the process of a node without an answer for FROZEN_AFTER."""
         self._stack, self._node, self._frozen = stack, node, frozen
         self._errors: dict[str, str] = {}
         node.create_subscription(Log, "/rosout", self._on_log, qos.LOG)
@@ -137,13 +132,8 @@ def resume(pid: int) -> bool:
 
 
 def describe_exit(name: str, status: int, *, signalled: bool, stopped: bool = False) -> str:
-    """Returns one line on the unexpected end of a node's process, else "".
-
-    Args:
-        status: exit status; negative: the signal that ended it.
-        signalled: it was signalled to end.
-        stopped: it had to be resumed first.
-    """
+    """Returns one line on the unexpected end of a node's process, else "". status: exit status; negative: the signal that ended it.
+    signalled: it was signalled to end. stopped: it had to be resumed first."""
     if status == 0 or (signalled and status in _SIGNALLED):
         return f"node {name} was stopped (SIGSTOP) when the run ended; it was resumed, and has ended" if stopped else ""
     if status < 0:
@@ -151,20 +141,10 @@ def describe_exit(name: str, status: int, *, signalled: bool, stopped: bool = Fa
     return f"node {name} ended with status {status}, see its log"
 
 
-# ---- one publisher of each driving topic -----------------------------------------------------------------------------------
-
-
 def refuse_others(stack: Stack, manager: Node, *, started: bool, by_service: bool = True) -> None:
-    """Checks that no node of another run drives the same vehicle or clock.
-
-    Args:
-        manager: has been in the graph for DISCOVERY_TIME.
-        started: the stack's own nodes are in the graph.
-        by_service: the nodes will be brought up by name, which must then be unique in the graph.
-
-    Raises:
-        InputError: there is one; the message names it.
-    """
+    """Checks that no node of another run drives the same vehicle or clock, by a manager that has been in the graph for DISCOVERY_TIME.
+    started: the stack's own nodes are there too; by_service: the nodes will be brought up by name, which must then be unique. Raises
+    InputError: there is one; the message names it."""
     own_names = [entry.full_name for entry in stack.nodes]
     found = [full_name(namespace, name) for name, namespace in manager.get_node_names_and_namespaces()]
     for name in own_names if by_service else ():
@@ -193,7 +173,6 @@ _HINT = "end it, or choose another ROS_DOMAIN_ID (a node that was killed stays l
 
 
 def full_name(namespace: str, name: str) -> str:
-    """Returns the full name of a node."""
     return f"{namespace.rstrip('/')}/{name}"
 
 

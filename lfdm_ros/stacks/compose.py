@@ -9,8 +9,6 @@ from rclpy.logging import LoggingSeverity
 
 from lfdm_ros.engine.pacing import speed_summary
 from lfdm_ros.errors import RunError
-from lfdm_ros.nodes.input_player import InputPlayer
-from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.parameters import ros_parameter
 from lfdm_ros.ros.runtime import Runtime
@@ -108,8 +106,4 @@ def _summary(node: Component, wall: float) -> dict[str, Any]:
         summary.update(speed_summary(summary["simulated_seconds"], wall, summary["speed_factor_asked"], summary["held_back"]))
     elif "simulated_seconds" in summary:
         summary["speed_factor"] = summary["simulated_seconds"] / wall if wall > 0.0 else 0.0
-    elif isinstance(node, InputPlayer):
-        summary["scenario_finished"] = node.finished
-    elif isinstance(node, Recorder):
-        summary.update(messages_recorded=node.written, messages_dropped=node.dropped)
     return summary

@@ -57,11 +57,7 @@ class ObserverNode:
 
 
 class Inspector(ObserverNode):
-    """A node that queries the graph; a context manager.
-
-    Args:
-        timeout: of discovery and of an answer [s].
-    """
+    """A node that queries the graph; a context manager. timeout: of discovery and of an answer [s]."""
 
     def __init__(self, timeout: float = 5.0) -> None:
         super().__init__("lfdm_inspector")
@@ -73,7 +69,6 @@ class Inspector(ObserverNode):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    # -- Discovery ----------------------------------------------------------------------------------------------------------------
     def topics(self) -> dict[str, str]:
         """Returns the type of each topic of the graph by its name."""
         return self._settled(lambda: {name: types[0] for name, types in self.node.get_topic_names_and_types()
@@ -86,7 +81,6 @@ class Inspector(ObserverNode):
         return sum(end.node_name != own_name for end in ends[0]), sum(end.node_name != own_name for end in ends[1])
 
     def nodes(self) -> list[str]:
-        """Returns the full names of the nodes."""
         return self._settled(self._node_names)
 
     def services(self) -> dict[str, str]:
@@ -97,7 +91,6 @@ class Inspector(ObserverNode):
             return {**services, **{name: types[0] for name, types in get_action_names_and_types(self.node)}}
         return self._settled(found)
 
-    # -- Topics ------------------------------------------------------------------------------------------------------------------------
     def subscribe(self, topic: str, callback: Callable[[Any], None]) -> str:
         """Subscribes to a topic, whose messages go to `callback` during `spin`; returns its type. Raises InputError: no publisher within
         the timeout, or its type is not installed."""
@@ -118,7 +111,6 @@ class Inspector(ObserverNode):
             self._executor.spin_once(timeout_sec=0.1)
         return True
 
-    # -- Parameters --------------------------------------------------------------------------------------------------------------------
     def parameters(self, node: str) -> list[str]:
         """Returns the names of a node's parameters. Raises InputError: no such node; RunError: no answer."""
         return sorted(self._request_of(node, "list_parameters", ListParameters, ListParameters.Request()).result.names)
@@ -150,14 +142,9 @@ class Inspector(ObserverNode):
             raise InputError(self._absent("node", node, self.nodes()))
         return self._answer(kind, f"{node}/{service}", request)
 
-    # -- Services and actions ----------------------------------------------------------------------------------------------------------
     def call(self, name: str, values: Any, feedback: Callable[[Any], None]) -> Any:
-        """Returns the response of a service or the result of an action, whose feedback goes to `feedback`.
-
-        Raises:
-            InputError: no such service or action, or values that do not fit.
-            RunError: no answer, or a goal that was refused or failed.
-        """
+        """Returns the response of a service or the result of an action, whose feedback goes to `feedback`. Raises InputError: no such
+        service or action, or values that do not fit. Raises RunError: no answer, or a goal that was refused or failed."""
         name, types = self._full(name), self.services()
         if name not in types and not self._wait(lambda: name in self.services()):
             raise InputError(self._absent("service or action", name, list(types)))
@@ -166,11 +153,14 @@ class Inspector(ObserverNode):
             return self._run_action(kind, name, filled(kind.Goal, values), feedback)
         return self._answer(kind, name, filled(kind.Request, values))
 
+    def _await_server(self, name: str, is_ready: Callable[[], bool]) -> None:
+        if not self._wait(is_ready):
+            raise RunError([f"{name}: no server within {self._timeout:g} s"], {})
+
     def _answer(self, kind: Any, service: str, request: Any) -> Any:
         client = self.node.create_client(kind, service)
         try:
-            if not self._wait(client.service_is_ready):
-                raise RunError([f"{service}: no server within {self._timeout:g} s"], {})
+            self._await_server(service, client.service_is_ready)
             return self._result(client.call_async(request), f"{service}: no answer within {self._timeout:g} s")
         finally:
             self.node.destroy_client(client)
@@ -178,8 +168,7 @@ class Inspector(ObserverNode):
     def _run_action(self, kind: Any, name: str, goal: Any, feedback: Callable[[Any], None]) -> Any:
         client = ActionClient(self.node, kind, name)
         try:
-            if not self._wait(client.server_is_ready):
-                raise RunError([f"{name}: no server within {self._timeout:g} s"], {})
+            self._await_server(name, client.server_is_ready)
             handle = self._result(client.send_goal_async(goal, feedback_callback=lambda message: feedback(message.feedback)),
                                   f"{name}: no answer within {self._timeout:g} s")
             if not handle.accepted:
@@ -201,7 +190,6 @@ class Inspector(ObserverNode):
             raise RunError([failure], {})
         return future.result()
 
-    # -- Waiting -----------------------------------------------------------------------------------------------------------------------
     def _full(self, name: str) -> str:
         return name if name.startswith("/") else f"/{name}"
 

@@ -42,13 +42,8 @@ _PATIENCE = "20"  # [s] from SIGINT to SIGTERM, and to SIGKILL, by default: a re
 
 
 def stack_launch_description(stack: str) -> LaunchDescription:
-    """Returns a launch description with the arguments ARGUMENTS that runs a stack as `lfdm up` does.
-
-    An error raised in an action ends the launch, with its message and exit status 1.
-
-    Args:
-        stack: default of the argument `stack`.
-    """
+    """Returns a launch description with the arguments ARGUMENTS that runs a stack, by default this one, as `lfdm up` does. An error raised
+    in an action ends the launch, with its message and exit status 1."""
     from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
     from launch import LaunchDescription
@@ -86,7 +81,6 @@ class _LaunchedStack:
         self._log = node.get_logger()
 
     def action(self, entry: NodeEntry) -> LifecycleNode:
-        """Returns the action that runs a node."""
         from launch.actions import Shutdown
         from launch.substitutions import LaunchConfiguration
         from launch_ros.actions import LifecycleNode
@@ -118,7 +112,6 @@ class _LaunchedStack:
             os.kill(pid, signal.SIGKILL)
 
     def begin(self, context: LaunchContext) -> None:
-        """Brings the nodes up and watches them."""
         async def serve() -> None:
             for steps in (self._manager.bring_up(), self._manager.watch()):
                 for _ in steps:
@@ -142,9 +135,6 @@ def _pid(node: LifecycleNode) -> int:
     return int((node.process_details or {}).get("pid", 0))
 
 
-# ---- arguments, without launch --------------------------------------------------------------------------------------------------------
-
-
 def stack_from_arguments(given: Mapping[str, str]) -> Stack:
     """Returns the stack for the values of ARGUMENTS, "" where not given. Raises InputError: names the argument, file or key that does not
     fit."""
@@ -159,15 +149,8 @@ def stack_from_arguments(given: Mapping[str, str]) -> Stack:
 
 
 def refuse_unknown(arguments: Sequence[str], launch_file: str, command_line: Sequence[str]) -> None:
-    """Checks the NAME:=VALUE arguments of launch, which ignores names that no launch file declares.
-
-    Args:
-        launch_file: path of ours.
-        command_line: of the process. Arguments of another file that includes ours are not checked.
-
-    Raises:
-        InputError: one is not in ARGUMENTS.
-    """
+    """Checks the NAME:=VALUE arguments of launch, which ignores names that no launch file declares. Those of another file that includes
+    ours, by the command line of the process, are not checked. Raises InputError: one is not in ARGUMENTS."""
     if not _is_launched(launch_file, command_line):
         return
     for argument in arguments:

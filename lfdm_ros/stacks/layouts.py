@@ -1,7 +1,8 @@
 """Files for tools that show a stack, one set for each namespace of its vehicles: RViz, Lichtblick (Foxglove's format), PlotJuggler."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
@@ -21,42 +22,22 @@ _QUEUE = 10  # messages queued for their transforms
 Settings = dict[str, Any]
 
 
-def _scan(colour: str) -> Settings:
-    return {"Color": colour, "Color Transformer": "FlatColor", "Style": "Points", "Size (Pixels)": 4, "Decay Time": 0.0, "Alpha": 1.0}
-
-
-def _path(colour: str) -> Settings:
-    return {"Color": colour, "Line Style": "Billboards", "Line Width": 0.2, "Alpha": 1.0, "Pose Style": "None"}
-
-
-def _odometry(colour: str) -> Settings:
-    return {"Color": colour, "Shape": "Arrow", "Keep": 100, "Position Tolerance": 0.5, "Angle Tolerance": 0.1,
-            "Covariance": {"Value": False}}
-
-
-def _pose(colour: str) -> Settings:
-    return {"Color": colour, "Shape": "Arrow", "Shaft Length": 3.0, "Head Length": 1.0}
-
-
-# RViz's display class and its settings for a colour, by message type.
-_DISPLAYS: dict[str, tuple[str, Callable[[str], Settings]]] = {
-    "sensor_msgs/msg/LaserScan": ("LaserScan", _scan),
-    "nav_msgs/msg/Path": ("Path", _path),
-    "nav_msgs/msg/Odometry": ("Odometry", _odometry),
-    "geometry_msgs/msg/PoseStamped": ("Pose", _pose),
-    "nav_msgs/msg/OccupancyGrid": ("Map", lambda colour: {"Alpha": 0.4, "Color Scheme": "costmap", "Draw Behind": True}),
-    "visualization_msgs/msg/MarkerArray": ("MarkerArray", lambda colour: {"Namespaces": {}}),
+# RViz's display class and its settings, by message type; a display with a "Color" gets one of its own.
+_DISPLAYS: dict[str, tuple[str, Settings]] = {
+    "sensor_msgs/msg/LaserScan": ("LaserScan", {"Color": "", "Color Transformer": "FlatColor", "Style": "Points", "Size (Pixels)": 4,
+                                                "Decay Time": 0.0, "Alpha": 1.0}),
+    "nav_msgs/msg/Path": ("Path", {"Color": "", "Line Style": "Billboards", "Line Width": 0.2, "Alpha": 1.0, "Pose Style": "None"}),
+    "nav_msgs/msg/Odometry": ("Odometry", {"Color": "", "Shape": "Arrow", "Keep": 100, "Position Tolerance": 0.5, "Angle Tolerance": 0.1,
+                                           "Covariance": {"Value": False}}),
+    "geometry_msgs/msg/PoseStamped": ("Pose", {"Color": "", "Shape": "Arrow", "Shaft Length": 3.0, "Head Length": 1.0}),
+    "nav_msgs/msg/OccupancyGrid": ("Map", {"Alpha": 0.4, "Color Scheme": "costmap", "Draw Behind": True}),
+    "visualization_msgs/msg/MarkerArray": ("MarkerArray", {"Namespaces": {}}),
 }
 
 
 def rviz_configuration(graph: list[Connection], frame: str, transforms: bool) -> str:
-    """Returns the configuration of RViz; "" where there is nothing to draw.
-
-    Args:
-        graph: endpoints of the nodes of one vehicle.
-        frame: fixed frame.
-        transforms: the nodes publish transforms between frames.
-    """
+    """Returns the configuration of RViz; "" where there is nothing to draw. graph: endpoints of the nodes of one vehicle. frame: fixed
+    frame. transforms: the nodes publish transforms between frames."""
     published = {c.name: c for c in graph if c.direction == PUBLISHES}
     displays = [_display(c, colour) for c, colour in zip((c for c in published.values() if c.type_name in _DISPLAYS), cycle(_RVIZ_COLOURS))]
     if not displays:
@@ -71,14 +52,9 @@ def rviz_configuration(graph: list[Connection], frame: str, transforms: bool) ->
     return yaml.safe_dump({
         "Panels": [{"Class": f"rviz_common/{name}", "Name": name} for name in ("Displays", "Tool Properties", "Views", "Time")],
         "Visualization Manager": {
-            "Class": "",
-            "Displays": [ground, *frames, *model, *displays],
-            "Enabled": True,
+            "Class": "", "Displays": [ground, *frames, *model, *displays], "Enabled": True,
             "Global Options": {"Fixed Frame": frame, "Background Color": "48; 48; 48", "Frame Rate": 30},
-            "Name": "root",
-            "Tools": _tools(graph),
-            "Transformation": {"Current": {"Class": f"{_DEFAULT}TF"}},
-            "Value": True,
+            "Name": "root", "Tools": _tools(graph), "Transformation": {"Current": {"Class": f"{_DEFAULT}TF"}}, "Value": True,
             "Views": {"Current": {
                 "Class": f"{_DEFAULT}TopDownOrtho", "Name": "Current View", "Scale": 12.0, "Angle": 0.0, "X": 0.0, "Y": 0.0,
                 "Target Frame": BODY_FRAME if transforms else "<Fixed Frame>", "Value": "TopDownOrtho (rviz_default_plugins)"}}},
@@ -88,7 +64,8 @@ def rviz_configuration(graph: list[Connection], frame: str, transforms: bool) ->
 def _display(connection: Connection, colour: str) -> Settings:
     kind, settings = _DISPLAYS[connection.type_name]
     topic = {**_topic(connection.name, connection.endpoint.qos), "Filter size": _QUEUE}
-    return {"Class": _DEFAULT + kind, "Name": connection.name, "Enabled": True, "Value": True, "Topic": topic, **settings(colour)}
+    own = {key: colour if key == "Color" else deepcopy(value) for key, value in settings.items()}  # shared ones would be YAML anchors
+    return {"Class": _DEFAULT + kind, "Name": connection.name, "Enabled": True, "Value": True, "Topic": topic, **own}
 
 
 def _topic(name: str, profile: QoSProfile | None) -> Settings:
@@ -136,9 +113,6 @@ def _vehicle_files(stack: Stack, graph: list[Connection]) -> dict[str, str]:
     frame = MAP_FRAME if localised else ODOM_FRAME
     return {".rviz": rviz_configuration(graph, frame, transforms), "_lichtblick.json": lichtblick_layout(graph, frame, transforms),
             "_plotjuggler.xml": plotjuggler_layout(graph)}
-
-
-# ---- curves by the type of the message ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -198,9 +172,6 @@ def topic_fields(graph: list[Connection], curves: tuple[tuple[str, str], ...]) -
     return [(name, field) for kind, name in topics for plotted, field in curves if kind == plotted]
 
 
-# ---- Lichtblick ------------------------------------------------------------------------------------------------------------------------
-
-
 def lichtblick_layout(graph: list[Connection], frame: str, transforms: bool) -> str:
     """Returns the layout for Lichtblick; arguments as those of `rviz_configuration`."""
     panels: dict[str, Any] = {}
@@ -256,9 +227,6 @@ def _split(direction: str, parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return {"direction": direction, "first": parts[0], "second": _split(direction, parts[1:]), "splitPercentage": 100.0 / len(parts)}
-
-
-# ---- PlotJuggler -----------------------------------------------------------------------------------------------------------------------
 
 
 def plotjuggler_layout(graph: list[Connection]) -> str:

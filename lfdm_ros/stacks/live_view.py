@@ -1,7 +1,5 @@
 """Topics of a running graph for Lichtblick or Foxglove, live and read-only, over their WebSocket protocol (foxglove-sdk, an extra)."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Collection
@@ -32,25 +30,12 @@ class _Offer:
 
 
 class LiveView:
-    """Read-only server of published topics; a topic is subscribed only while viewed.
-
-    Attributes:
-        offers: offered topics by name.
-    """
+    """Read-only server of published topics; a topic is subscribed only while viewed. offers: offered topics by name."""
 
     def __init__(self, node: Node, topics: Collection[str], host: str, port: int, report: Callable[[str], None]) -> None:
-        """
-        Starts the server, with the topics that are there.
-
-        Args:
-            node: subscribes; uses simulated time while there is a /clock.
-            topics: full names; empty: all except hidden ones and raw images.
-            port: 0: any that is free.
-            report: called with a line on each topic that cannot be shown.
-
-        Raises:
-            InputError: foxglove-sdk is not installed, or it cannot listen there.
-        """
+        """Starts the server, with the topics that are there, on a port, 0: any that is free. node: subscribes, in simulated time while
+        there is a /clock; topics: full names, empty: all except hidden ones and raw images; report: takes a line on each topic that cannot
+        be shown. Raises InputError: foxglove-sdk is not installed, or it cannot listen there."""
         try:
             import foxglove
         except ImportError:
@@ -77,7 +62,6 @@ class LiveView:
 
     @property
     def port(self) -> int:
-        """Port of the server."""
         return int(self._server.port)
 
     def update(self) -> None:
@@ -122,7 +106,9 @@ class LiveView:
             self._unsubscribe(offer)
         if profile and offer.subscription is None:
             assert published is not None
-            offer.subscription = published.subscribe(self._node, self._sender(offer.channel), depth=_DEPTH, raw=True)
+            channel = offer.channel
+            offer.subscription = published.subscribe(
+                self._node, lambda data: channel.log(data, log_time=self._now()), depth=_DEPTH, raw=True)
             offer.profile = profile
 
     def _offer(self, published: PublishedTopic) -> _Offer:
@@ -141,9 +127,6 @@ class LiveView:
         if offer.subscription is not None:
             self._node.destroy_subscription(offer.subscription)
             offer.subscription = None
-
-    def _sender(self, channel: Any) -> Callable[[bytes], None]:
-        return lambda data: channel.log(data, log_time=self._now())
 
     def _now(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)

@@ -16,26 +16,16 @@ _RULES = ((PUBLISHES, "topics", "topic", "publish"), (SUBSCRIBES, "topics", "top
 
 
 def policy(stack: Stack, *, processes: bool) -> str:
-    """Returns the policy as XML.
-
-    Args:
-        processes: each node has a process and an enclave of its own, and the managing process the enclave `/`; else all are in one
-            process, whose enclave `/` has a profile for each.
-
-    Raises:
-        InputError: as `connections`.
-    """
+    """Returns the policy as XML. processes: each node has a process and an enclave of its own, and the managing process the enclave `/`;
+    else all are in one process, whose enclave `/` has a profile for each. Raises InputError: as `connections`."""
     root = ElementTree.Element("policy", version=VERSION)
     enclaves = ElementTree.SubElement(root, "enclaves")
     allowed = _allowed(stack)
+    root_profiles = _enclave(enclaves, _ROOT)
     if processes:
-        _profile(_enclave(enclaves, _ROOT), f"/{MANAGER}", _manager_rules(stack.nodes))
-        for name, rules in allowed.items():
-            _profile(_enclave(enclaves, name), name, rules)
-    else:
-        profiles = _enclave(enclaves, _ROOT)
-        for name, rules in allowed.items():
-            _profile(profiles, name, rules)
+        _profile(root_profiles, f"/{MANAGER}", _manager_rules(stack.nodes))
+    for name, rules in allowed.items():
+        _profile(_enclave(enclaves, name) if processes else root_profiles, name, rules)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

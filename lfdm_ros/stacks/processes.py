@@ -147,7 +147,6 @@ class _Child:
         return died
 
     def kill(self) -> None:
-        """Kills the process."""
         self._process.kill()
         self._process.wait()
 

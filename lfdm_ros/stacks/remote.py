@@ -30,12 +30,8 @@ class RemoteNode:
     """A node in another process, seen through its lifecycle services."""
 
     def __init__(self, entry: NodeEntry, manager: Node, dead: Callable[[], str], errors: Mapping[str, str]) -> None:
-        """Creates the clients.
-
-        Args:
-            dead: returns the message of a node that has ended, else "".
-            errors: the last logged error of each node, by its full name.
-        """
+        """Creates the clients. dead: returns the message of a node that has ended, else "". errors: the last logged error of each node, by
+        its full name."""
         self.entry, self._dead, self._errors = entry, dead, errors
         self._change = manager.create_client(ChangeState, f"{entry.full_name}/change_state")
         self._get = manager.create_client(GetState, f"{entry.full_name}/get_state")
@@ -121,7 +117,6 @@ class RemoteNode:
         self._pending.clear()
 
     def reset_heartbeat(self) -> None:
-        """Resets the time since the last answer."""
         self._forget_requests()
         self._answered = self._beat = time.monotonic()
 

@@ -15,11 +15,10 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from lfdm_ros.parameters import renaming
 from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import OF_COMPONENTS, PUBLISHES, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.parameters import Parameter, Value, by_name
+from lfdm_ros.ros.runtime import node_in
 from lfdm_ros.ros.topics import is_wanted
 from lfdm_ros.vehicles.body import moved
 
@@ -44,7 +44,6 @@ _MAX_RESPAWNS = 1000
 # Parameters that name a folder of a single node, such as a bag's.
 _FOLDERS = {"calibrator": ("watch_directory", "out_directory", "store"), "recorder": ("bag",)}
 _NODE_KEYS = ("executable", "name", "namespace", "parameters", "remappings", "autostart", "respawn")
-
 
 _outside: dict[str, type[Component]] = {}
 
@@ -73,9 +72,7 @@ def node_class(executable: str) -> type[Component]:
     """Returns the class of a node by its name: a registered one, or that of a module of lfdm_ros.nodes."""
     if executable not in EXECUTABLES and executable in executables():
         return _outside[executable]
-    module = importlib.import_module(f"lfdm_ros.nodes.{executable}")
-    return next(c for _, c in inspect.getmembers(module, inspect.isclass)
-                if issubclass(c, Component) and c.__module__ == module.__name__)
+    return node_in(importlib.import_module(f"lfdm_ros.nodes.{executable}"))
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,6 @@ class NodeEntry:
         return moved(now) if now else kind.REMOVED.get(name, "")
 
     def value(self, name: str) -> Value:
-        """Returns the value of a parameter in this stack."""
         return self.parameters.get(name, self.table[name].default)
 
 
@@ -161,13 +157,15 @@ class Stack:
         if dot:
             if all(node not in (entry.name, entry.full_name) for entry in self.nodes):
                 raise InputError(f"{where}: {self.where} has no node '{node}'{suggest(node, [e.name for e in self.nodes], 'it has ')}")
-            return replace(self, nodes=tuple(
-                entry.with_parameter(parameter, value, where) if node in (entry.name, entry.full_name) else entry for entry in self.nodes))
+            return self._with_set(parameter, value, where, lambda entry: node in (entry.name, entry.full_name))
         if not self.declares(parameter):
-            raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'"
-                             + (self.hint(parameter) or suggest(parameter, (name for entry in self.nodes for name in entry.table))))
+            raise InputError(f"{where}: no node of {self.where} has a parameter '{parameter}'{self.alternatives(parameter)}")
+        return self._with_set(parameter, value, where, lambda entry: entry.takes(parameter))
+
+    def _with_set(self, parameter: str, value: Any, where: str, chosen: Callable[[NodeEntry], bool]) -> Stack:
+        """Returns the stack with a parameter set in the chosen nodes."""
         return replace(self, nodes=tuple(
-            entry.with_parameter(parameter, value, where) if entry.takes(parameter) else entry for entry in self.nodes))
+            entry.with_parameter(parameter, value, where) if chosen(entry) else entry for entry in self.nodes))
 
     @property
     def sole_topics(self) -> dict[str, list[str]]:
@@ -181,25 +179,21 @@ class Stack:
 
     def with_default(self, parameter: str, value: Value) -> Stack:
         """Returns the stack with a parameter set in every node that declares it and does not set it itself."""
-        return replace(self, nodes=tuple(
-            entry.with_parameter(parameter, value, parameter) if parameter in entry.table and parameter not in entry.parameters else entry
-            for entry in self.nodes))
+        return self._with_set(parameter, value, parameter, lambda entry: parameter in entry.table and parameter not in entry.parameters)
 
     def ending_with_scenario(self) -> Stack:
         """Returns the stack in which a node that drives a scenario ends the run with it, unless the stack sets on_finish."""
-        def drives_scenario(entry: NodeEntry) -> bool:
-            return {"on_finish", "scenario"} <= entry.table.keys() and ("task" not in entry.table or entry.value("task") == "scenario")
-
-        return replace(self, nodes=tuple(
-            entry.with_parameter("on_finish", "shutdown", "on_finish") if drives_scenario(entry) and "on_finish" not in entry.parameters
-            else entry for entry in self.nodes))
+        return self._with_set("on_finish", "shutdown", "on_finish", lambda entry: (
+            {"on_finish", "scenario"} <= entry.table.keys() and "on_finish" not in entry.parameters
+            and ("task" not in entry.table or entry.value("task") == "scenario")))
 
     def declares(self, parameter: str) -> bool:
         return any(entry.takes(parameter) for entry in self.nodes)
 
-    def hint(self, parameter: str) -> str:
+    def alternatives(self, parameter: str) -> str:
         """Returns the end of a message about an unknown parameter."""
-        return next((f"; {hint}" for hint in (entry.hint(parameter) for entry in self.nodes) if hint), "")
+        hint = next((f"; {hint}" for hint in (entry.hint(parameter) for entry in self.nodes) if hint), "")
+        return hint or suggest(parameter, (name for entry in self.nodes for name in entry.table))
 
     def with_recorder(self, bag: str | os.PathLike[str], *, sim_time: bool) -> Stack:
         """Returns the stack with a recorder of all topics into a bag, first in the list to miss nothing: its own recorder if it has one."""
@@ -230,9 +224,6 @@ class Stack:
             replace(entry, namespace=_absolute(entry.namespace, namespace),
                     remappings=entry.remappings if entry.namespace.startswith("/") else {**clock, **entry.remappings})
             for entry in self.nodes))
-
-
-# ---- endpoints of a stack in the graph ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -274,9 +265,6 @@ def undeclared(stack: Stack) -> list[str]:
     return [entry.full_name for entry in stack.nodes if not node_class(entry.executable).ENDPOINTS and entry.executable != RECORDER]
 
 
-# ---- stack files and the command line -----------------------------------------------------------------------------------------------
-
-
 def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
     """Reads a stack by name or path, or from a mapping. Raises InputError: names file and key."""
     data, where = documents.of_config("stacks", source, "stack")
@@ -292,13 +280,10 @@ def load_stack(source: str | os.PathLike[str] | Mapping[str, Any]) -> Stack:
             raise InputError(f"{where}: {' and '.join(publishers)} both publish {topic}; rename it for one, with remappings")
     for name, value in _by_name(data.get("parameters") or {}, f"{where}: parameters").items():
         # Values in a node's entry take precedence.
-        unset = tuple(e for e in stack.nodes if name not in e.parameters)
         if not stack.declares(name):
-            raise InputError(f"{where}: parameters: no node has a parameter '{name}'"
-                             + (stack.hint(name) or suggest(name, (parameter for entry in stack.nodes for parameter in entry.table))))
-        stack = replace(stack, nodes=tuple(
-            e.with_parameter(name, value, f"{where}: parameters: {name}") if e in unset and e.takes(name) else e
-            for e in stack.nodes))
+            raise InputError(f"{where}: parameters: no node has a parameter '{name}'{stack.alternatives(name)}")
+        stack = stack._with_set(name, value, f"{where}: parameters: {name}", lambda entry, name=name: (  # type: ignore[misc]
+            name not in entry.parameters and entry.takes(name)))
     return stack
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections import deque
-from typing import Protocol
 
 import numpy as np
 
@@ -76,16 +75,8 @@ class Foot:
         return span
 
 
-class Remnant(Protocol):
-    """Motion that the hands add to the decided one."""
-
-    def advance(self, time: float) -> float:
-        """Returns the road-wheel angle [rad] at a time [s] that grows from call to call."""
-        ...
-
-
 class Sines:
-    """The published pair of sines."""
+    """The published pair of sines, added to the decided road-wheel angle [rad]; times grow from call to call."""
 
     def __init__(self, scale: float, phases: tuple[float, float]) -> None:
         self._scale, self._phases = scale, phases
@@ -111,13 +102,6 @@ class RemnantNoise:
         return self._value
 
 
-class Silent:
-    """Steady hands."""
-
-    def advance(self, time: float) -> float:
-        return 0.0
-
-
 class OperatorBody:
     """Hands and feet: maps decisions at their times to positions at later times."""
 
@@ -125,7 +109,7 @@ class OperatorBody:
         self._arms = Neuromuscular(person.neuromuscular_frequency, settings.neuromuscular_damping)
         self._foot = Foot(settings.pedal_rate, settings.pedal_change)
         self._delay = settings.cognitive_cycle + person.motor_delay
-        self._remnant: Remnant = Silent()
+        self._remnant: Sines | RemnantNoise | None = None  # steady hands
         if settings.remnant == SINES:
             self._remnant = Sines(person.remnant_scale, person.phases)
         elif settings.remnant == NOISE:
@@ -152,7 +136,8 @@ class OperatorBody:
             at, self._targets = max(due, at), (angle, pedal)
         self._move(max(time - at, 0.0))
         self._time = max(time, at)
-        return self._arms.position + self._remnant.advance(self._time), self._foot.position
+        remnant = 0.0 if self._remnant is None else self._remnant.advance(self._time)
+        return self._arms.position + remnant, self._foot.position
 
     def _move(self, span: float) -> None:
         self._arms.advance(span, self._targets[0])

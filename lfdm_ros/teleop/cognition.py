@@ -19,28 +19,18 @@ from lfdm_ros.vehicles import Vehicle
 
 @dataclass(frozen=True)
 class Percept:
-    """Percept of one cycle, from the newest perceived picture.
+    """Percept of one cycle, from the newest perceived picture."""
 
-    Attributes:
-        time: of the cycle [s].
-        elapsed: since the last attentive cycle [s].
-        near_angle, far_angle: from the vehicle's heading to two points of the path [rad], positive to the left.
-        near_distance, far_distance: along the path to them [m].
-        speed: of the vehicle [m/s]; yaw_rate [rad/s].
-        wanted_speed: of the path a preview time ahead [m/s].
-        headway: time to the nearest obstacle ahead on the path [s]; inf: none.
-    """
-
-    time: float
-    elapsed: float
-    near_angle: float
+    time: float  # of the cycle [s]
+    elapsed: float  # since the last attentive cycle [s]
+    near_angle: float  # from the vehicle's heading to two points of the path [rad], positive to the left
     far_angle: float
-    near_distance: float
+    near_distance: float  # along the path to them [m]
     far_distance: float
-    speed: float
-    yaw_rate: float
-    wanted_speed: float
-    headway: float = math.inf
+    speed: float  # of the vehicle [m/s]
+    yaw_rate: float  # [rad/s]
+    wanted_speed: float  # of the path a preview time ahead [m/s]
+    headway: float = math.inf  # time to the nearest obstacle ahead on the path [s]; inf: none
 
 
 @dataclass(frozen=True)
@@ -70,19 +60,16 @@ class OperatorKind:
     make: Callable[[Vehicle, OperatorSettings, Person, np.random.Generator], Cognition]
 
 
-class _TwoPointMind:
+class _TwoPointMind(TwoPoint):
     """Salvucci's driver as a mind."""
 
     def __init__(self, vehicle: Vehicle, settings: OperatorSettings, person: Person, random: np.random.Generator) -> None:
         p = vehicle.parameters
-        self._law = TwoPoint(settings, person, p["cg_to_front_axle"] + p["cg_to_rear_axle"], p["max_road_wheel_angle"])
+        super().__init__(settings, person, p["cg_to_front_axle"] + p["cg_to_rear_axle"], p["max_road_wheel_angle"])
 
     def act(self, percept: Percept) -> OperatorDecision:
-        p, law = percept, self._law
-        return OperatorDecision(law.steer(p.far_angle, p.near_angle, p.elapsed), law.press(p.speed, p.wanted_speed, p.headway, p.elapsed))
-
-    def reset(self) -> None:
-        self._law.reset()
+        p = percept
+        return OperatorDecision(self.steer(p.far_angle, p.near_angle, p.elapsed), self.press(p.speed, p.wanted_speed, p.headway, p.elapsed))
 
 
 TWO_POINT = OperatorKind("two_point", "Salvucci's two-point driver", _TwoPointMind)

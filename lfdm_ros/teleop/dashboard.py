@@ -39,7 +39,6 @@ class Sharing:
 
     @property
     def driver(self) -> str:
-        """The driver in words."""
         if self.state in _DRIVERS:
             return _DRIVERS[self.state]
         return "you" if self.k < 0.01 else "autonomy" if self.k > 0.99 else f"you {1.0 - self.k:.0%}, autonomy {self.k:.0%}"
@@ -65,7 +64,6 @@ class Reading:
 
 
 def lines(reading: Reading) -> list[str]:
-    """Formats the reading as lines of text."""
     return [*_motion(reading), _command_lines(reading.command), *_authority(reading), *_notices(reading.notices)]
 
 

@@ -29,7 +29,6 @@ class Distraction:
 
     @property
     def attentive(self) -> float:
-        """Mean attentive time [s]."""
         return 1.0 / self.frequency - self.mean
 
 

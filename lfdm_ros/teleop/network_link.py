@@ -25,10 +25,8 @@ class NetworkLinkSettings(Declared):
     """One direction of a link.
 
     Losses: each item by itself with chance `drop`; and in bursts, by a chain of two states that moves with each item (Gilbert 1960,
-    Capacity of a burst-noise channel; Elliott 1963): in the bad state an item is lost with chance `burst_drop`.
-
-    Raises:
-        InputError: a value is out of its range, or bursts so long and frequent that none ends.
+    Capacity of a burst-noise channel; Elliott 1963): in the bad state an item is lost with chance `burst_drop`. Raises InputError: a value
+    is out of its range, or bursts so long and frequent that none ends.
     """
 
     ABOUT = "link: "
@@ -111,11 +109,7 @@ class NetworkLink(Generic[T]):
         self.sent += 1
         chance, lost, change, late = self._random.random(4).tolist()
         bad = self._bad_state(change)
-        if chance < s.drop or (bad and lost < s.burst_drop):
-            self.dropped += 1
-            return False
-        leaves = self._departure(time)
-        if leaves is None:
+        if chance < s.drop or (bad and lost < s.burst_drop) or (leaves := self._departure(time)) is None:
             self.dropped += 1
             return False
         due = leaves + s.delay + self._jitter(late)
@@ -139,7 +133,6 @@ class NetworkLink(Generic[T]):
 
     @property
     def under_way(self) -> int:
-        """Number of items in transit."""
         return len(self._in_transit)
 
     def statistics(self, time: float) -> LinkStatistics:

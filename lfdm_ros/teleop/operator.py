@@ -41,14 +41,8 @@ class Operator:
     """Driver of one vehicle; implements `studies.closed_loop.Driver` and the controller interface of `engine.driving.Pilot`."""
 
     def __init__(self, vehicle: Vehicle, settings: OperatorSettings | None = None, seed: int = 1) -> None:
-        """Draws the person.
-
-        Args:
-            seed: of the person, of the distractions and of the remnant.
-
-        Raises:
-            InputError: no such mind, a negative seed, or the vehicle lacks wheelbase or largest road-wheel angle.
-        """
+        """Draws the person. seed: of the person, of the distractions and of the remnant. Raises InputError: no such mind, a negative seed,
+        or the vehicle lacks wheelbase or largest road-wheel angle."""
         self.settings = settings or OperatorSettings()
         if not 0 <= seed < 2**63:
             raise InputError(f"operator: seed is {seed}; give 0 to {2**63 - 1}")
@@ -101,14 +95,11 @@ class Operator:
         """Decided road-wheel angle [rad], the target of the hands."""
         return self._body.wanted_angle
 
-    # ---- task and pictures ---------------------------------------------------------------------------------------------
-
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
                hidden_speed: float = 0.0) -> None:
         """Follows a path, at most at `speed` [m/s], one or one a point; corridor and hidden traffic are ignored. Raises InputError as
         `speed_profile`."""
         target_speed = np.asarray(speed, float) * self.person.pace
-
         self._set(lambda finder: finder.follow(path, target_speed, stop))
 
     def go_to(self, goal: Goal, speed: float) -> None:
@@ -137,23 +128,18 @@ class Operator:
     def poll(self, now: float) -> None:
         """Does nothing: the route is chosen in the cycle."""
 
-    # ---- cycles --------------------------------------------------------------------------------------------------------
-
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         """Returns the command at `now` [s]; measured: the picture that has just arrived, if any. Pictures older than the previous one are
         ignored."""
         began = time.perf_counter()
         self._watch(now, measured)
-        reason = ""
         if now >= self._next - _SAME:
             self._next = now + self.settings.cognitive_cycle
             self.distracted = self._attention.away(now)
             if not self.distracted:
                 self._act(now)
-        if self.distracted:
-            reason = "looks away"
         angle, pedal = self._body.advance(now)
-        cycle = self._cycle(now, reason)
+        cycle = self._cycle(now, "looks away" if self.distracted else "")
         steering = min(max(angle / self._full_lock, -1.0), 1.0)
         return replace(cycle, command=(steering, max(pedal, 0.0), max(-pedal, 0.0)), seconds=time.perf_counter() - began)
 
@@ -180,8 +166,7 @@ class Operator:
         finder.update_obstacles(obstacles)
         finder.update_route(measured.time, pose)
         if finder.way is None or finder.done or now - self._came > s.view_timeout:
-            angle = self._body.wanted_angle if not finder.done else 0.0
-            self._body.decide(now, angle, -s.view_brake)
+            self._body.decide(now, 0.0 if finder.done else self._body.wanted_angle, -s.view_brake)
             return
         elapsed = s.cognitive_cycle if math.isnan(self._acted) else now - self._acted
         self._acted = now

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lfdm_ros.bounds import STAMP, Refusals, Refused, refusal
+from lfdm_ros.bounds import STAMP, Refusals, refusal
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import ScanSchedule
 from lfdm_ros.sensors.state_gate import LockstepBarrier, StampGate, StampOrder, clock_set_back
@@ -100,17 +100,10 @@ class Relay:
         self._clear()
         self.resets += 1
 
-    # ---- in ------------------------------------------------------------------------------------------------------------
-
     def state(self, stamp_ns: int, state: Any, now_ns: int) -> list[Out]:
-        """Processes the vehicle's state; returns the messages to publish.
-
-        Args:
-            state: None: invalid; not sent up, but answered in lockstep.
-            now_ns: on the node's clock; unused in lockstep.
-        """
-        if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
-            self.refusals.refuse(STATE, Refused(str(wrong), STAMP))
+        """Processes the vehicle's state; returns the messages to publish. state: None: invalid; not sent up, but answered in lockstep.
+        now_ns: on the node's clock; unused in lockstep."""
+        if self._is_wrong(STATE, stamp_ns):
             return []
         if not self.lockstep:
             self._check_clock(now_ns)
@@ -130,8 +123,7 @@ class Relay:
 
     def scan(self, stamp_ns: int, scan: Any) -> list[Out]:
         """Queues a scan for the next state."""
-        if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
-            self.refusals.refuse(SCAN, Refused(str(wrong), STAMP))
+        if self._is_wrong(SCAN, stamp_ns):
             return []
         if self._newest_scan_ns is not None and stamp_ns <= self._newest_scan_ns:
             return []  # published again
@@ -141,10 +133,14 @@ class Relay:
 
     def image(self, stamp_ns: int, image: Any) -> None:
         """Stores a camera image for the next state; no state waits for one."""
+        if not self._is_wrong(IMAGE, stamp_ns):
+            self._image = image
+
+    def _is_wrong(self, kind: str, stamp_ns: int) -> bool:
+        """Checks that a stamp is impossible, and refuses it."""
         if (wrong := refusal("stamp", 1e-9 * stamp_ns)) is not None:
-            self.refusals.refuse(IMAGE, Refused(str(wrong), STAMP))
-            return
-        self._image = image
+            self.refusals.refuse(kind, str(wrong), STAMP)
+        return wrong is not None
 
     def command(self, stamp_ns: int, command: Any, now_ns: int) -> list[Out]:
         """Sends the operator's command down; None: an invalid one, which is an answer but not sent."""
@@ -169,8 +165,6 @@ class Relay:
         now = self._time(now_ns)
         return [*(out for arrival in self.up.receive(now) for out in _unpacked(arrival.item)),
                 *(Out(COMMAND, arrival.item[1]) for arrival in self.down.receive(now))]
-
-    # ---- lockstep ------------------------------------------------------------------------------------------------------
 
     @property
     def waits_for(self) -> str:
@@ -214,8 +208,6 @@ class Relay:
 
     def _scan_due(self, now_ns: int) -> bool:
         return self.lockstep and not self._gave_up and self._schedule.due(now_ns, self._first_ns, self._newest_scan_ns)
-
-    # ---- both ----------------------------------------------------------------------------------------------------------
 
     def _send_up(self, stamp_ns: int, state: Any, now_ns: int) -> None:
         now = self._time(now_ns)

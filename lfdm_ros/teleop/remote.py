@@ -57,7 +57,6 @@ class RemoteDriver:
             update(time, offered)
 
     def poll(self, now: float) -> None:
-        """Polls the driver."""
         self.driver.poll(now)
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:

@@ -100,7 +100,6 @@ class Screen:
             return _WIDTH
 
     def clear(self) -> None:
-        """Removes the lines."""
         self._write("\r\x1b[J")
 
     def _write(self, text: str) -> None:

@@ -18,7 +18,7 @@ from lfdm_ros.perception.rear_view import tracker_of
 from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Circle, Goal, World
-from lfdm_ros.vehicles import Mount, Vehicle, load_vehicle
+from lfdm_ros.vehicles import Mount, Vehicle
 
 MS = 1_000_000  # ns
 PATH = Path(np.array([[0.0, 0.0], [50.0, 0.0]]))
@@ -189,7 +189,7 @@ def test_lockstep_waits_for_the_scan_that_is_due() -> None:
     rig = Rig(lockstep=True, lidar_rate=10.0, lidar_latency=0.015)
     assert rig.state(0) is not None  # the scan of 0 s arrives at 20 ms
     assert rig.state(10) is not None
-    assert rig.state(20) is None and rig.state(20) is None and rig.pilot.waits_for_scan
+    assert rig.state(20) is None and rig.state(20) is None and rig.pilot.waits
     answer = rig.scan(0)
     rig.pilot.after()
     assert answer.time_ns == 20 * MS and answer.new and rig.notes.asked[-2:] == [("cycle", 20, 20), ("see", 1)]
@@ -207,7 +207,7 @@ def test_where_another_sends_the_commands_the_controller_hears_which() -> None:
     heard: list[tuple[Any, ...]] = []
     rig = Rig(lockstep=True, shared=lambda *command: heard.append(command))
     assert rig.state(0) is not None
-    assert rig.state(10) is None and rig.pilot.waits_for_scan  # what became of the answer to 0 s is not known yet
+    assert rig.state(10) is None and rig.pilot.waits  # what became of the answer to 0 s is not known yet
     assert rig.pilot.applied(0, (0.1, 0.0, 0.3)).time_ns == 10 * MS and heard == [(0.0, 0.1, -0.3, False)]
     rig.pilot.applied(10 * MS, (0.2, -0.5, 0.0))
     assert rig.state(20) is not None and heard[-1] == (0.01, 0.2, 0.5, True)
@@ -322,12 +322,6 @@ def test_a_task_before_the_first_state_is_judged_when_that_comes() -> None:
     rig.state(0)
     assert rig.pilot.task.name == "idle" and rig.pilot.refusals.counts["goal"] == 1
     assert [entry[0] for entry in rig.notes.asked] == ["go_to", "idle", "cycle"]
-
-
-def test_a_vehicle_that_lacks_parameters_is_refused() -> None:
-    rig = Rig()
-    assert rig.pilot.take(load_vehicle("hmmwv")) and not rig.pilot.take(load_vehicle("dart"))
-    assert rig.pilot.refusals.last == "posterior refused: it lacks brake_torque_front"
 
 
 def test_poses_turn_the_short_way_and_end_with_the_history() -> None:

@@ -132,8 +132,8 @@ def test_another_scenario_restarts_the_simulator(stack: Stack) -> None:
 
 def test_a_restart_that_fails_says_why_and_leaves_all_as_it_was(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     stack.until(lambda: stack.settings)
-    monkeypatch.setattr("lfdm_ros.nodes.vehicle_simulator.load_scenario", lambda name, seed, load=VehicleSimulator.configure.__globals__[
-        "load_scenario"]: load("no_such_file" if name == "curve" else name, seed))
+    monkeypatch.setattr("lfdm_ros.nodes.simulated_vehicle.load_scenario", lambda name, seed: load_scenario(
+        "no_such_file" if name == "curve" else name, seed))
     stack.cockpit.on_request("restart", {"scenario": "curve"}, "page 1")
     stack.until(lambda: "answer" in stack.texts)
     assert "no_such_file" in stack.texts["answer"]["text"] and "all is as it was" in stack.texts["answer"]["text"]

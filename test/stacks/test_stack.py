@@ -32,7 +32,7 @@ def test_executables_are_the_modules_with_a_main() -> None:
     folder = share_directory() / "lfdm_ros" / "nodes"
     if not folder.is_dir():
         pytest.skip("not run from the source tree")
-    assert sorted(EXECUTABLES) == sorted(p.stem for p in folder.glob("*.py") if "\nmain = " in p.read_text())
+    assert sorted(EXECUTABLES) == sorted(p.stem for p in folder.glob("*.py") if "\n    NAME = " in p.read_text())
 
 
 @pytest.mark.parametrize(("change", "words"), [

@@ -22,6 +22,7 @@ from std_srvs.srv import SetBool
 from lfdm_ros.action import Calibrate
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError, Interrupted, RunError
+from lfdm_ros.nodes.input_player import InputPlayer
 from lfdm_ros.nodes.recorder import Recorder
 from lfdm_ros.ros import qos, rclpy_adapter
 from lfdm_ros.ros.component import Component
@@ -310,7 +311,7 @@ def test_whatever_fails_at_the_end_the_bag_is_closed(tmp_path: Path, monkeypatch
 
 
 def test_a_run_with_a_failure_has_its_summary(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr(compose.InputPlayer, "cleanup", lambda self: 1 / 0)
+    monkeypatch.setattr(InputPlayer, "cleanup", lambda self: 1 / 0)
     with pytest.raises(RunError, match="input_player: cleanup: ZeroDivisionError: division by zero") as caught:
         compose.run_stack("simulator", speed=0, duration=0.2, record=tmp_path / "bag", quiet=True)
     assert caught.value.summary["simulated_seconds"] == 0.2

@@ -12,10 +12,7 @@ export class Bird {
     this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   }
 
-  /**
-   * Draws the model, the vehicle's heading upwards.
-   * @param {import("./model.js").Model} model
-   */
+  /** Draws the model, the vehicle's heading upwards. @param {import("./model.js").Model} model */
   draw(model) {
     const {canvas, context: c} = this, state = model.state;
     if (canvas.width !== canvas.clientWidth || canvas.height !== canvas.clientHeight) [canvas.width, canvas.height] = [canvas.clientWidth, canvas.clientHeight];

@@ -37,10 +37,7 @@ export class CalibrationCard {
     this.gatesShown = "";
   }
 
-  /**
-   * Shows what has changed.
-   * @param {import("./model.js").Texts} texts of the model
-   */
+  /** Shows what has changed. @param {import("./model.js").Texts} texts of the model */
   show({calibration: card, calibrator, sharing}) {
     this.opener.hidden = !card;
     if (!card) return;

@@ -17,10 +17,7 @@ const option = (/** @type {string} */ value) => make("option", {value, textConte
 const labelOf = (/** @type {string} */ sensor, /** @type {string} */ fault) => sensor !== "scan" ? `${sensor} ${fault}` : fault === "off" ? "autonomy blind" : "LIDAR noisy";
 
 export class Choices {
-  /**
-   * @param {HTMLElement} place
-   * @param {(name: string, value: unknown) => void} request
-   */
+  /** @param {HTMLElement} place @param {(name: string, value: unknown) => void} request */
   constructor(place, request) {
     this.known = "";
     this.request = request;
@@ -76,10 +73,7 @@ export class Choices {
     return count;
   }
 
-  /**
-   * Shows the settings that are in force, when they have changed.
-   * @param {import("./model.js").Texts} texts of the model
-   */
+  /** Shows the settings that are in force, when they have changed. @param {import("./model.js").Texts} texts of the model */
   show({choices, settings, replay}) {
     const key = choices && settings && !replay ? JSON.stringify([choices, settings]) : "";
     if (key === this.known) return;

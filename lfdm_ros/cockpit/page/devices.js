@@ -19,11 +19,7 @@ function isMapping(mapping) {
     && Array.isArray(hold) && hold.length > 0 && hold.every(Number.isInteger) || false;
 }
 
-/**
- * Returns the mapping that was taught for a device; null: none.
- * @param {string} id
- * @returns {Mapping | null}
- */
+/** Returns the mapping that was taught for a device; null: none. @param {string} id @returns {Mapping | null} */
 export function taughtMapping(id) {
   const known = taught.get(id);
   if (known) return known;
@@ -33,10 +29,7 @@ export function taughtMapping(id) {
   return mapping;
 }
 
-/**
- * Returns the mapping of a pad; null: it must be taught first.
- * @param {{id: string, mapping: string}} pad
- */
+/** Returns the mapping of a pad; null: it must be taught first. @param {{id: string, mapping: string}} pad */
 export function mappingOf(pad) {
   return taughtMapping(pad.id) ?? (pad.mapping === "standard" ? STANDARD : null);
 }

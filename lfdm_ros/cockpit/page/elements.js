@@ -27,8 +27,5 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/**
- * Returns the context of a canvas of the page.
- * @param {HTMLCanvasElement} canvas
- */
+/** Returns the context of a canvas of the page. @param {HTMLCanvasElement} canvas */
 export const context2d = canvas => /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));

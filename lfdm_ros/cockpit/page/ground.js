@@ -96,10 +96,7 @@ export class GroundLegend {
     stage.append(this.place);
   }
 
-  /**
-   * Selects the map, and draws its picture after a change.
-   * @param {import("./model.js").Model} model
-   */
+  /** Selects the map, and draws its picture after a change. @param {import("./model.js").Model} model */
   show(model) {
     const {ground, learned, state} = model, [first, second] = this.choice.options;
     this.place.hidden = !ground && !learned;

@@ -24,10 +24,7 @@ export class Keyboard {
     this.steering = this.throttle = this.brake = 0;
   }
 
-  /**
-   * Handles a pressed key; returns whether it drives.
-   * @param {string} code
-   */
+  /** Handles a pressed key; returns whether it drives. @param {string} code */
   press(code) {
     if (isDriving(code)) this.down.add(code);
     return isDriving(code);
@@ -46,12 +43,7 @@ export class Keyboard {
     this.steering = this.throttle = this.brake = 0;
   }
 
-  /**
-   * Advances steering and pedals.
-   * @param {number} dt s
-   * @param {number} speed m/s, forward
-   * @returns {Intent}
-   */
+  /** Advances steering and pedals. @param {number} dt s @param {number} speed m/s, forward @returns {Intent} */
   step(dt, speed) {
     const does = new Set([...this.down].map(code => KEYS[code]));
     /** @param {number} value @param {number} aim @param {number} rate */
@@ -103,11 +95,7 @@ export class Pad {
     this.letGo = false;  // since creation: a switch held through a loss does not count
   }
 
-  /**
-   * Returns the intent of a pad's state.
-   * @param {PadState} pad
-   * @returns {Intent}
-   */
+  /** Returns the intent of a pad's state. @param {PadState} pad @returns {Intent} */
   read(pad) {
     const {axis, left, centre, right} = this.mapping.steering, turned = pad.axes[axis];
     const held = this.mapping.hold.some(button => pad.buttons[button]?.pressed);
@@ -119,11 +107,7 @@ export class Pad {
     return {held, steering: Math.sign(share) * beyond ** EXPONENT, throttle, brake};
   }
 
-  /**
-   * Returns a pedal's position [0, 1]; 0 until it has moved.
-   * @param {"throttle" | "brake"} name
-   * @param {PadState} pad
-   */
+  /** Returns a pedal's position [0, 1]; 0 until it has moved. @param {"throttle" | "brake"} name @param {PadState} pad */
   #pedal(name, pad) {
     const pedal = this.mapping[name], value = travel(pedal, pad);
     if (!Number.isFinite(value)) return 0;

@@ -78,10 +78,7 @@ export class Input {
     this.releaseAll();
   }
 
-  /**
-   * Rumbles capable pads, shortly and at most twice a second, while the threat is large.
-   * @param {number} threat
-   */
+  /** Rumbles capable pads, shortly and at most twice a second, while the threat is large. @param {number} threat */
   rumble(threat) {
     const now = performance.now();
     if (!(threat > RUMBLE_THREAT) || now - this.rumbledAt < RUMBLE_PERIOD) return;

@@ -25,10 +25,7 @@ const RETRY = 1000, ACKNOWLEDGE = 30;  // ms
 
 /** Receives the view, acknowledges each message, and connects again after a loss. */
 export class ViewLink {
-  /**
-   * @param {(data: ArrayBuffer | string) => void} onMessage
-   * @param {(open: boolean) => void} onChange
-   */
+  /** @param {(data: ArrayBuffer | string) => void} onMessage @param {(open: boolean) => void} onChange */
   constructor(onMessage, onChange) {
     this.onMessage = onMessage;
     this.onChange = onChange;
@@ -67,11 +64,7 @@ export class ViewLink {
     socket.send(`{"ack":${this.received}}`);
   }
 
-  /**
-   * Sends a request; a stop as soon as there is a connection.
-   * @param {string} name
-   * @param {unknown} value
-   */
+  /** Sends a request; a stop as soon as there is a connection. @param {string} name @param {unknown} value */
   request(name, value) {
     const open = this.socket.readyState === WebSocket.OPEN;
     if (name === "stop") this.stopWanted = !open;

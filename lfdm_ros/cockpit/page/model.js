@@ -135,10 +135,7 @@ export class Model {
     return this.poses.length ? this.poses.reduce(nearer).slice(1) : [0, 0, 0];
   }
 
-  /**
-   * Removes outdated values of kinds that are repeated several times a second.
-   * @param {number} now ms
-   */
+  /** Removes outdated values of kinds that are repeated several times a second. @param {number} now ms */
   forget(now) {
     const old = (/** @type {number | string} */ kind) => now - (this.heardAt[kind] ?? -Infinity) > LASTS;
     if (old(SHARING)) [this.sharing, this.texts.sharing] = [null, null];

@@ -12,10 +12,7 @@ const FADE = 3;  // s that an event's text stays
 const clock = (/** @type {number} */ seconds) => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, "0")}`;
 
 export class ReplayBar {
-  /**
-   * @param {HTMLElement} place
-   * @param {(name: string, value: unknown) => void} request
-   */
+  /** @param {HTMLElement} place @param {(name: string, value: unknown) => void} request */
   constructor(place, request) {
     this.place = place;
     this.request = request;
@@ -50,11 +47,7 @@ export class ReplayBar {
     }
   }
 
-  /**
-   * Shows the state of the replay.
-   * @param {ReplayText} status
-   * @param {[number, string][]} events
-   */
+  /** Shows the state of the replay. @param {ReplayText} status @param {[number, string][]} events */
   show(status, events) {
     const first = !this.status;
     this.status = status;
@@ -79,10 +72,7 @@ export class ReplayBar {
     if (first) this.seekAddress();
   }
 
-  /**
-   * Handles a key; returns whether it was one of the replay's.
-   * @param {string} code
-   */
+  /** Handles a key; returns whether it was one of the replay's. @param {string} code */
   key(code) {
     const step = STEPS[code];
     if (code === "Space") this.play.click();

@@ -11,10 +11,7 @@ const MAX_POINTS = 8192, TILE = 5;
 
 /** Draws a model with WebGL; the constructor throws where there is none. */
 export class Scene {
-  /**
-   * @param {HTMLCanvasElement} canvas
-   * @param {number} scale resolution by that of the screen
-   */
+  /** @param {HTMLCanvasElement} canvas @param {number} scale resolution by that of the screen */
   constructor(canvas, scale) {
     this.renderer = new THREE.WebGLRenderer({canvas, antialias: scale >= 1});
     this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2) * scale);
@@ -93,12 +90,7 @@ export class Scene {
     this.camera.updateProjectionMatrix();
   }
 
-  /**
-   * Draws the model.
-   * @param {Model} model
-   * @param {string} view chase, driver or bird
-   * @param {number} dt s since the last picture
-   */
+  /** Draws the model. @param {Model} model @param {string} view chase, driver or bird @param {number} dt s since the last picture */
   draw(model, view, dt) {
     this.resize();
     this.#rebuild(model);

@@ -7,11 +7,7 @@ const HEADER = 16;  // bytes: kind, 3 zeros, number (uint32), stamp (float64)
 
 /** @typedef {{kind: number, number: number, stamp: number, values: Float32Array, bytes: Uint8Array<ArrayBuffer>}} Message bytes: those of the values */
 
-/**
- * Splits a binary message.
- * @param {ArrayBuffer} buffer
- * @returns {Message}
- */
+/** Splits a binary message. @param {ArrayBuffer} buffer @returns {Message} */
 export function unpack(buffer) {
   const view = new DataView(buffer);
   return {kind: view.getUint8(0), number: view.getUint32(4, true), stamp: view.getFloat64(8, true),
@@ -70,23 +66,14 @@ export function radarLines({values}, state) {
  *   operatorAge: number, autonomyAge: number}} Sharing commands: steering, throttle, brake
  */
 
-/**
- * Reads commands and k of shared control.
- * @param {Message} message
- * @returns {Sharing}
- */
+/** Reads commands and k of shared control. @param {Message} message @returns {Sharing} */
 export function readSharing({stamp, values}) {
   const v = Array.from(values);
   return {stamp, k: v[0], kWanted: v[1], threat: v[2], operator: v.slice(3, 6), autonomy: v.slice(6, 9), applied: v.slice(9, 12),
     operatorAge: v[12], autonomyAge: v[13]};
 }
 
-/**
- * Splits values into rows.
- * @param {Float32Array} values
- * @param {number} columns
- * @returns {number[][]}
- */
+/** Splits values into rows. @param {Float32Array} values @param {number} columns @returns {number[][]} */
 export function rows(values, columns) {
   return Array.from({length: Math.floor(values.length / columns)}, (_, i) => Array.from(values.subarray(i * columns, (i + 1) * columns)));
 }
