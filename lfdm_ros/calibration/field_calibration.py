@@ -114,16 +114,10 @@ def _places(node: Any, seed: int, where: str) -> np.ndarray:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,))).uniform(low, high, (count, 2))
 
 
-# -- Survey -----------------------------------------------------------------------------------------------------------------------
-
-
 def read_survey(path: str | os.PathLike[str], recipe: FieldRecipe) -> Observations:
     """Reads measured friction from CSV with a header: x, y [m], friction [1], and optionally, where the recipe holds sigma_n, noise, the
-    standard deviation of each latent value.
-
-    Raises:
-        InputError: not such a file, a friction that the recipe's link does not have, or fewer than 8 places; names file and line.
-    """
+    standard deviation of each latent value. Raises InputError: not such a file, a friction that the recipe's link does not have, or fewer
+    than 8 places; names file and line."""
     content = read_text(Path(path), "survey", MAX_SURVEY_SIZE)
     rows = list(csv.reader(io.StringIO(content)))
     header = [cell.strip() for cell in rows[0]] if rows else []

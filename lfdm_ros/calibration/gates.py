@@ -143,8 +143,6 @@ def slow(summary: Mapping[str, Any], speed: float | None, most: float, patterns:
     return GateResult(SPEED, abs(speed) <= most, f"the vehicle drives at {abs(speed):.2f} m/s; {what} at {most:g} m/s or less")
 
 
-# ---- contents of summary.json ------------------------------------------------------------------------------------------------
-
 def _passed_on(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
     """Lists (label, vehicle parameter, value) of all stages."""
     return [(stage["name"], name, value) for stage in summary["stages"] for name, value in stage["passed_on"].items()]

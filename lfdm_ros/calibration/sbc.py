@@ -119,6 +119,9 @@ class Design:
         return run_block(self, replications)
 
 
+_COUNTS = ("redrawn", "evaluations", "seconds")
+
+
 @dataclass(frozen=True)
 class Replications:
     """R of them. By variable (R, V): u, normalised ranks of the truths in (0, 1); z, (posterior mean - truth) / posterior sd in the
@@ -135,9 +138,8 @@ class Replications:
     @staticmethod
     def joined(parts: Sequence[Replications]) -> Replications:
         """Joins all parts."""
-        return Replications(parts[0].names, u=np.concatenate([p.u for p in parts]), z=np.concatenate([p.z for p in parts]),
-                            truths=np.concatenate([p.truths for p in parts]), redrawn=sum(p.redrawn for p in parts),
-                            evaluations=sum(p.evaluations for p in parts), seconds=sum(p.seconds for p in parts))
+        joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("u", "z", "truths")}
+        return Replications(parts[0].names, **joined, **{name: sum(getattr(part, name) for part in parts) for name in _COUNTS})
 
 
 def _seeds(design: StudyDesign, replications: range) -> list[list[np.random.SeedSequence]]:
@@ -161,9 +163,6 @@ def _scored(priors: Mapping[str, Prior], posteriors: Sequence[Mapping[str, np.nd
             u[i, v], z[i, v] = score(prior, draws[name], truths[name][i], rngs[i])
     return Replications(tuple(priors), u, z, np.column_stack([truths[name] for name in priors]), redrawn, evaluations,
                         time.perf_counter() - began)
-
-
-# -- One block of replications ------------------------------------------------------------------------------------
 
 
 class SimulatedLikelihood:
@@ -219,29 +218,25 @@ class Bench:
         return {name: prior.frozen() for name, prior in self.priors.items()}
 
 
-_BENCHES: dict[str, Bench] = {}
-
-
-def _bench(design: Design) -> Bench:
-    if design.key not in _BENCHES:
-        _BENCHES.clear()
-        _BENCHES[design.key] = Bench(design)
-    return _BENCHES[design.key]
+_BENCHES: dict[str, Bench] = {}  # at most one, by the key of its design
 
 
 def run_block(design: Design, replications: range) -> Replications:
     """Draws truths, simulates and infers; `replications`: their numbers, within one block of the design. Raises InputError: truths of these
     priors cannot be simulated."""
     began = time.perf_counter()
-    bench = _bench(design)
-    seeds = _seeds(design, replications)
+    if design.key not in _BENCHES:
+        _BENCHES.clear()
+        _BENCHES[design.key] = Bench(design)
+    bench, seeds = _BENCHES[design.key], _seeds(design, replications)
     truths, redrawn = draw_truths(design, bench, [np.random.default_rng(child[0]) for child in seeds])
     data_rngs = [np.random.default_rng(child[1]) for child in seeds]
     models = [stage_model(design.stage, data, design.recipe, design.recipe.start_vehicle)
               for data in simulate(design.data, bench.model, truths, data_rngs)]
     before = bench.density.evaluations
+    evaluations = 0  # besides those of the density
     if design.method.together:
-        draws, evaluations = _infer_together(design, bench, models, replications, [child[2] for child in seeds])
+        draws = _infer_together(design, bench, models, replications, [child[2] for child in seeds])
     else:
         draws, evaluations = _infer_alone(design, bench, models, [child[2] for child in seeds])
     evaluations += bench.density.evaluations - before
@@ -284,7 +279,7 @@ def simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarray
 
 
 def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], replications: range,
-                    seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
+                    seeds: Sequence[np.random.SeedSequence]) -> list[dict[str, np.ndarray]]:
     density, together = bench.density, design.method.together
     assert together is not None
     populations = _prior_populations(design, density, replications)
@@ -309,7 +304,7 @@ def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], 
         draws = together(density, evaluate, populations, seeds, **design.method.settings)
     finally:
         bench.likelihood.shares = None
-    return [density.constrain(population) for population in draws], 0
+    return [density.constrain(population) for population in draws]
 
 
 def _infer_alone(design: Design, bench: Bench, models: Sequence[StageModel],
@@ -326,10 +321,8 @@ def _infer_alone(design: Design, bench: Bench, models: Sequence[StageModel],
 
 def _thinned(values: np.ndarray) -> np.ndarray:
     # Draws of a Markov chain remember each other, and ranks among them pile up at the ends; every k-th is as good as independent.
-    az = arviz()
-
     flat = values.ravel()
-    return flat[:: max(1, round(len(flat) / max(1.0, float(az.ess(values)))))]
+    return flat[:: max(1, round(len(flat) / max(1.0, float(arviz().ess(values)))))]
 
 
 def score(prior: Prior, draws: np.ndarray, truth: float, rng: np.random.Generator) -> tuple[float, float]:
@@ -388,7 +381,10 @@ class FieldDesign:
         truths = {name: np.array([prior.frozen().rvs(random_state=np.random.default_rng([*child[0].generate_state(4), k]))
                                   for child in seeds]) for k, (name, prior) in enumerate(recipe.unknowns.items())}
         rngs = [np.random.default_rng(child[1]) for child in seeds]
-        latent = np.array([self._survey({name: float(values[i]) for name, values in truths.items()}, rng) for i, rng in enumerate(rngs)])
+        latent = np.empty((len(rngs), len(self.places)))
+        for i, rng in enumerate(rngs):  # the values that a survey of one field measures
+            prior = recipe.held.having(**{name: float(values[i]) for name, values in truths.items()})
+            latent[i] = DensePosterior(prior, self.places).draw(1, rng)[0] + prior.sigma_n * rng.standard_normal(len(self.places))
         first = Observations(self.places, latent[0], np.full(len(self.places), recipe.held.sigma_n))
         density = FieldPriorDensity(first, recipe.unknowns, recipe.held)
 
@@ -398,11 +394,6 @@ class FieldDesign:
         found = smc.together(density, evaluate, _prior_populations(self, density, replications), [child[2] for child in seeds],
                              steps=int(self.settings["steps"]), final_steps=int(self.settings["final_steps"]))
         return _scored(recipe.unknowns, [density.constrain(q) for q in found], truths, rngs, 0, density.evaluations, began)
-
-    def _survey(self, truth: Mapping[str, float], rng: np.random.Generator) -> np.ndarray:
-        """Draws the latent values (n,) that a survey of one field measures."""
-        prior = self.recipe.held.having(**truth)
-        return np.asarray(DensePosterior(prior, self.places).draw(1, rng)[0] + prior.sigma_n * rng.standard_normal(len(self.places)))
 
 
 StudyDesign = Design | FieldDesign  # work that a study repeats; plain data, so it can go to another process
@@ -422,11 +413,8 @@ class PublishedLikelihood:
     def __call__(self, moments: np.ndarray, sigma: np.ndarray) -> np.ndarray:
         """Computes log likelihood (N,) for moments (N, G, 3), sigma (N, G)."""
         total = moments[:, :, 0].sum(axis=1, keepdims=True)
-        each: np.ndarray = self._weights * (-0.5 * self._counts * np.log(2.0 * np.pi * sigma**2) - total / (2.0 * sigma**2))
+        each = self._weights * (-0.5 * self._counts * np.log(2.0 * np.pi * sigma**2) - total / (2.0 * sigma**2))
         return np.asarray(each.sum(axis=1))
-
-
-# -- Test of the ranks -------------------------------------------------------------------------------------------
 
 
 class Band:
@@ -516,9 +504,6 @@ def plot(found: Replications, title: str) -> Any:
     return figure
 
 
-# -- A study ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class StudyProgress:
     """Progress of a study: the stage, replications done and in all, seconds that remain (NaN: unknown)."""
@@ -526,7 +511,7 @@ class StudyProgress:
     stage: str
     done: int
     total: int
-    remaining: float = field(default=float("nan"))
+    remaining: float = float("nan")
 
 
 def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
@@ -598,7 +583,7 @@ def _run(design: StudyDesign, folder: Path, replications: int, scheduler: Schedu
 
 
 def _save(file: Path, key: str, part: Replications) -> None:
-    head = {"key": key, "names": part.names, "redrawn": part.redrawn, "evaluations": part.evaluations, "seconds": part.seconds}
+    head = {"key": key, "names": part.names, **{name: getattr(part, name) for name in _COUNTS}}
     with replacing(file) as scratch, scratch.open("wb") as stream:
         np.savez(stream, head=np.array(json.dumps(head)), u=part.u, z=part.z, truths=part.truths)
 

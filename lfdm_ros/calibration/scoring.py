@@ -75,19 +75,17 @@ def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, buil
     if not informations:
         raise ValueError("no draw of the priors can be simulated")
     knowledge = expected(built.unknowns, informations, points[0])
-    physical = {parameter.name for parameter in stage.parameters}
+    physical, widths = {parameter.name for parameter in stage.parameters}, knowledge.widths
     missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0], built.likelihood.weights)
                for group in knowledge.unidentified() if physical & set(group.members)]
-    widths = knowledge.widths
     counted = [f"{group.count} samples of {group.label} count as {group.count * group.weight:.0f}: their errors stay"
                for group in built.likelihood.groups if group.weight < 1.0]
     text = ["; ".join([f"{stage.name}: the recordings tell {knowledge.informed} of {len(widths)} directions; expected widths against the "
                        "prior: " + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical), *counted])]
-    return {"points": len(informations), "counted": counted, "unknowns": len(widths),
-            "informed_directions": knowledge.informed, "expected": widths,
+    return {"points": len(informations), "counted": counted, "unknowns": len(widths), "informed_directions": knowledge.informed,
+            "expected": widths, "text": text + [f"{stage.name}: {one.words}" for one in missing],
             "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
-                        "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
-            "text": text + [f"{stage.name}: {one.words}" for one in missing]}
+                        "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing]}
 
 
 def typical_noise(errors: Mapping[str, ErrorPriors], labels: Sequence[str]) -> list[tuple[float, float]]:
@@ -117,9 +115,6 @@ def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
         if len(points) == target:
             break
     return points, informations
-
-
-# -- Manoeuvres ----------------------------------------------------------------------------------------------------------
 
 
 def manoeuvres() -> list[tuple[Scenario, InputProfile]]:

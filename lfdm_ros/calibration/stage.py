@@ -66,15 +66,8 @@ class StageModel:
 
 def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, weights: Mapping[str, float] | None = None,
                 report: Report | None = None) -> StageModel:
-    """Builds the likelihood of a stage and gathers its priors.
-
-    Args:
-        weights: of inflated errors, by default they are found by a least-squares fit.
-        report: of that fit.
-
-    Raises:
-        InputError: nothing was recorded to centre the prior of an initial state on.
-    """
+    """Builds the likelihood of a stage and gathers its priors. `weights`: of inflated errors, by default they are found by a least-squares
+    fit; `report`: of that fit. Raises InputError: nothing was recorded to centre the prior of an initial state on."""
     where = f"{recipe.path}: stages ({stage.name})"
     likelihood = _likelihood(stage, data.fitted, recipe, vehicle, estimates=True)
     unknowns = {p.name: p.prior for p in stage.parameters} | {n.name: n.prior for n in stage.nuisance}
