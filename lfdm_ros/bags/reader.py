@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class Bag:
     def __enter__(self) -> Bag:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -117,7 +117,9 @@ class Bag:
     def raw(self, connections: Sequence[Any] = ()) -> Iterator[tuple[Any, int, bytes]]:
         """Yields (connection, time of recording in ns, CDR bytes) of all messages or those of some connections, in order of time."""
         try:
-            yield from self._shuffled(connections) if self._unordered else self._reader.messages(connections=connections)
+            # Sorted here where rosbags refuses to: a file without index whose clock was reset.
+            yield from sorted(self._scan(connections), key=lambda message: message[1]) if self._unordered else \
+                self._reader.messages(connections=connections)
         except Exception as error:  # damaged content: the layers below raise various exceptions
             raise InputError(f"{self.path} is damaged: {_one_line(error)}") from None
 
@@ -151,8 +153,6 @@ class Bag:
 
     def _start(self) -> int:
         return int(self._reader.start_time) if any(c.msgcount for c in self.connections) else 0
-
-    # --- opening -----------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         if not self.path.exists():
@@ -219,7 +219,8 @@ class Bag:
             recovered = [recover(file, scratch) for file in files]
             self._reader = self._enter([file for file, _ in recovered])
             count = sum(connection.msgcount for connection in self._reader.connections)
-            self._unordered = self.storage == "mcap" and _runs_backwards(self._scan())
+            self._unordered = self.storage == "mcap" and any(
+                later < earlier for earlier, later in pairwise(stamp for _, stamp, _ in self._scan()))
         except InputError as error:
             raise InputError(f"{self.path}: {reason}; {error}") from None
         except Exception as error:  # as above
@@ -232,10 +233,6 @@ class Bag:
         for reader in self._reader.readers:
             storage: Any = reader.storage  # type: ignore[union-attr]
             yield from storage.messages_scan([c for c in connections or storage.connections if c.owner is storage])
-
-    def _shuffled(self, connections: Sequence[Any]) -> list[tuple[Any, int, bytes]]:
-        """Sorts messages by time, which rosbags refuses for a file without index whose clock was reset."""
-        return sorted(self._scan(connections), key=lambda message: message[1])
 
     def _enter(self, paths: Sequence[Any]) -> AnyReader:
         # Older bags and bags without messages have no definitions.
@@ -270,16 +267,9 @@ def bags_in(path: Path) -> list[Path]:
 
 
 def open_bag(path: str | Path) -> Bag:
-    """Opens a bag for reading; use it as a context manager.
-
-    A bag that was not closed properly (its recorder was killed) or was truncated is read as far as possible, with a `note`.
-
-    Args:
-        path: the folder of a rosbag2 recording, or one .mcap or .db3 file.
-
-    Raises:
-        InputError: there is no bag, or it is unreadable.
-    """
+    """Opens the folder of a rosbag2 recording, or one .mcap or .db3 file, for reading; use it as a context manager. A bag that was not
+    closed properly (its recorder was killed) or was truncated is read as far as possible, with a `note`. Raises InputError: there is no
+    bag, or it is unreadable."""
     return Bag(path)
 
 
@@ -369,27 +359,13 @@ def content_sha256(bag: Bag) -> str:
         defined = connection.msgtype in bag.typestore.fielddefs
         for _, stamp, cdr in bag.raw([connection]):
             digest.update(stamp.to_bytes(8, "little", signed=True))
-            digest.update(_without_padding(bag, cdr, connection.msgtype) if defined else cdr)
+            content: Any = cdr
+            if defined:
+                with suppress(InputError):  # not a message of that type: its bytes are hashed
+                    content = bag.typestore.serialize_cdr(bag.decode(cdr, connection.msgtype), connection.msgtype)
+            digest.update(content)
         total.update(digest.digest())
     return total.hexdigest()
-
-
-def _without_padding(bag: Bag, cdr: bytes, msgtype: str) -> bytes | memoryview:
-    try:
-        message = bag.decode(cdr, msgtype)
-    except InputError:  # not a message of that type: hash its bytes
-        return cdr
-    content: memoryview = bag.typestore.serialize_cdr(message, msgtype)
-    return content
-
-
-def _runs_backwards(messages: Iterator[tuple[Any, int, bytes]]) -> bool:
-    last = -1
-    for _, stamp, _ in messages:
-        if stamp < last:
-            return True
-        last = stamp
-    return False
 
 
 def has_header(store: Any, msgtype: str) -> bool:

@@ -6,7 +6,6 @@ import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rosbags.interfaces import Qos
@@ -66,8 +65,7 @@ class BagWriter:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # Closes the bag properly after any end of the recording.
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -86,15 +84,9 @@ class BagWriter:
             raise InputError(self._failed(self._failure)) from None
 
     def write_raw(self, topic: str, msgtype: str, stamp_ns: int, cdr: bytes | memoryview) -> None:
-        """Appends a serialised message.
-
-        Args:
-            stamp_ns: time of reception, ns since the epoch, not negative.
-            cdr: the message in CDR, with its 4-byte header, as rclpy delivers and serialises it.
-
-        Raises:
-            InputError: unknown type, another type on the same topic, or the disk refuses.
-        """
+        """Appends a serialised message. `stamp_ns`: time of reception, ns since the epoch, not negative; `cdr`: the message in CDR, with
+        its 4-byte header, as rclpy delivers and serialises it. Raises InputError: unknown type, another type on the same topic, or the disk
+        refuses."""
         with self._lock:
             if self._failure is not None:
                 raise InputError(self._failed(self._failure))
@@ -138,10 +130,9 @@ class BagWriter:
 
     def _connect(self, topic: str, msgtype: str) -> Any:
         require_type(msgtype)
-        connection = self._writer.add_connection(
+        self._connections[topic] = self._writer.add_connection(
             topic, msgtype, typestore=typestore(), offered_qos_profiles=self._offered.get(topic, ()))
-        self._connections[topic] = connection
-        return connection
+        return self._connections[topic]
 
     def _keep(self) -> None:
         while not self._closing.wait(_CHECKPOINT_PERIOD):
