@@ -298,8 +298,7 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
             require_numeric(leaf, where)
         readers = [leaf.reader() for leaf in leaves]
         stamped = has_header(bag.typestore, msgtype)
-        origin = bag.origin_ns()
-        zero = origin if stamped or "origin_ns" in bag.custom else bag._start()
+        zero = bag.origin_ns() if stamped or "origin_ns" in bag.custom else bag._start()
         stamps: list[int] = []
         rows: list[list[float]] = []
         for _, recorded, cdr in bag.raw(connections):

@@ -83,8 +83,7 @@ def check_time(time: np.ndarray, table: SourceTable) -> None:
 def in_order(time: np.ndarray) -> np.ndarray:
     """Returns the row indices (m,) sorted by time; of rows with equal stamps the last, and none with a negative stamp."""
     order = np.argsort(time, kind="stable")
-    last = np.append(np.diff(time[order]) > 0.0, True)
-    return order[last & (time[order] >= 0.0)]
+    return order[np.append(np.diff(time[order]) > 0.0, True) & (time[order] >= 0.0)]
 
 
 def _read_csv(source: MappedSource, path: Path) -> SourceTable:

@@ -98,8 +98,7 @@ def fit_kinematic(datasets: Sequence[Dataset], vehicle: Vehicle, model: str,
 
 
 def _steering_part(model: str) -> Part:
-    names = {field.name for field in get_model(model).parameters}
-    return MAP if MAP.parameters[0].name in names else LINEAR
+    return MAP if MAP.parameters[0].name in {field.name for field in get_model(model).parameters} else LINEAR
 
 
 def _speed(data: Dataset) -> np.ndarray | None:

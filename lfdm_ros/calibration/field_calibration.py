@@ -118,8 +118,7 @@ def read_survey(path: str | os.PathLike[str], recipe: FieldRecipe) -> Observatio
     """Reads measured friction from CSV with a header: x, y [m], friction [1], and optionally, where the recipe holds sigma_n, noise, the
     standard deviation of each latent value. Raises InputError: not such a file, a friction that the recipe's link does not have, or fewer
     than 8 places; names file and line."""
-    content = read_text(Path(path), "survey", MAX_SURVEY_SIZE)
-    rows = list(csv.reader(io.StringIO(content)))
+    rows = list(csv.reader(io.StringIO(read_text(Path(path), "survey", MAX_SURVEY_SIZE))))
     header = [cell.strip() for cell in rows[0]] if rows else []
     missing = [name for name in COLUMNS if name not in header]
     other = [name for name in header if name not in (*COLUMNS, NOISE)]

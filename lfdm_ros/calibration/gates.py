@@ -46,13 +46,8 @@ class GateResult:
 
 
 def verdicts(summary: Mapping[str, Any], last: Mapping[str, Any] | None, speed: float | None, limits: GateLimits) -> list[GateResult]:
-    """Evaluates all gates, in order.
-
-    Args:
-        summary: of the posterior to be applied, as in summary.json.
-        last: of the posterior in force; None: the vehicle file is in force.
-        speed: of the vehicle [m/s]; None: unknown.
-    """
+    """Evaluates all gates, in order. `summary`: of the posterior to be applied, as in summary.json; `last`: of the posterior in force;
+    None: the vehicle file is in force; `speed`: of the vehicle [m/s]; None: unknown."""
     return [finished(summary), r_hat(summary, limits.r_hat), ess(summary, limits.ess), coverage(summary, *limits.coverage),
             bounds(summary), change_sd(summary, last, limits.change_sd), change_relative(summary, last, limits.change_relative),
             slow(summary, speed, limits.speed, limits.slow)]

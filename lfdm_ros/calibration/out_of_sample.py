@@ -130,13 +130,8 @@ class _Rows:
 
 
 def cross_validate(likelihood: RolloutLikelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> dict[str, list[PieceErrors]]:
-    """Returns the finite errors of each group in the blocks left out in turn.
-
-    Args:
-        priors: of the unknowns, in the order of q.
-        q: (Q,) the posterior's mode or mean.
-        noise: of each group: standard deviation, correlation of neighbours.
-    """
+    """Returns the finite errors of each group in the blocks left out in turn. `priors`: of the unknowns, in the order of q; `q`: (Q,) the
+    posterior's mode or mean; `noise`: of each group: standard deviation, correlation of neighbours."""
     rows = _folds(likelihood)
     with np.errstate(all="ignore"):
         slopes, errors = likelihood.error_slopes(q), [error[0] for error in likelihood.errors(q[None])]
@@ -180,9 +175,8 @@ def cross_validate(likelihood: RolloutLikelihood, priors: Sequence[Prior], q: np
 
 def _folds(likelihood: RolloutLikelihood) -> list[_Rows]:
     places = [likelihood.places(g) for g in range(len(likelihood.groups))]
-    sets = [np.unique(data) for data, _, _ in places]
     # Groups of too few data sets are cut in time.
-    cut = {int(i) for members in sets if len(members) < FOLDS for i in members}
+    cut = {int(i) for data, _, _ in places if len(members := np.unique(data)) < FOLDS for i in members}
     order = {i: place % FOLDS for place, i in enumerate(i for i in range(len(likelihood.datasets)) if i not in cut)}
     lengths = np.array([len(one.times) for one in likelihood.datasets])
     whole = np.array([order.get(i, 0) for i in range(len(likelihood.datasets))])

@@ -144,8 +144,7 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
             raise InputError(f"{where}.prescribed.{state}: only a continuous state that is not estimated can follow a recording")
     channels = []
     for key, node in _nonempty(spec["channels"], f"{where}.channels").items():
-        label = f"{name}.{key}" if "channels" in overrides else key
-        channels.append(_channel(key, node, f"{where}.channels", states, label, correlation))
+        channels.append(_channel(key, node, f"{where}.channels", states, f"{name}.{key}" if "channels" in overrides else key, correlation))
         if key in prescribed:
             raise InputError(f"{where}.channels.{key}: it is prescribed, so it says nothing; leave it out of one of the two")
     return plan.Segment(

@@ -468,8 +468,7 @@ def assess(found: Replications) -> dict[str, Any]:
     band = band_of(count)
     rows: dict[str, Any] = {}
     for name, u, z in zip(found.names, found.u.T, found.z.T):
-        observed = np.histogram(u, np.linspace(0.0, 1.0, BINS + 1))[0]
-        chi2 = float(((observed - count / BINS) ** 2).sum() / (count / BINS))
+        chi2 = float(((np.histogram(u, np.linspace(0.0, 1.0, BINS + 1))[0] - count / BINS) ** 2).sum() / (count / BINS))
         p = band.p_value(u)
         rows[name] = {"p": p, "variance": float(12.0 * u.var()), "chi2": chi2, "chi2_p": float(stats.chi2.sf(chi2, BINS - 1)),
                       "far": float((np.abs(z) > FAR).mean()), "z_mean": float(z.mean()), "z_sd": float(z.std()),
@@ -495,8 +494,7 @@ def plot(found: Replications, title: str) -> Any:
         axis.set_visible(False)
     for axis, name, u in zip(axes, found.names, found.u.T):
         axis.fill_between(band.places, low, high, color=POSTERIOR, alpha=0.2, lw=0, step="mid")
-        inside = band.p_value(u) > LEVEL / len(found.names)
-        axis.plot(band.places, band.difference(u), color=POSTERIOR if inside else PRIOR, lw=1.2)
+        axis.plot(band.places, band.difference(u), color=POSTERIOR if (band.p_value(u) > LEVEL / len(found.names)) else PRIOR, lw=1.2)
         axis.axhline(0.0, color="black", lw=0.5)
         axis.set_title(name, fontsize=8)
         axis.tick_params(labelsize=7)

@@ -70,8 +70,7 @@ def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
 
 
 def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, built: StageModel) -> dict[str, Any]:
-    noise = typical_noise(built.errors, [group.label for group in built.likelihood.groups])
-    points, informations = _informations(built, noise)
+    points, informations = _informations(built, typical_noise(built.errors, [group.label for group in built.likelihood.groups]))
     if not informations:
         raise ValueError("no draw of the priors can be simulated")
     knowledge = expected(built.unknowns, informations, points[0])

@@ -134,13 +134,19 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
     def predictive(of: str, likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
                    draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator,
                    noise: bool = True) -> list[Predictive]:
+        # Responses to draws (C, N) by variable and to their representative point, for each data set.
         def forward(done: int) -> None:
             if report is not None:
                 # Return the result even if the sampler was stopped.
                 with suppress(KeyboardInterrupt) if run.stopped else nullcontext():
                     report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations, f"predicting {of}, {done} of {len(data)}"))
 
-        return _predictive(likelihood, unknowns, data, draws, point, rng, stored, noise, forward)
+        none = np.zeros_like(next(iter(draws.values())))
+        sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
+        rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
+        q = np.stack([draws[name] for name in unknowns], axis=-1)
+        return predict_draws(likelihood, q, sigma, rho, rng, stored=stored, noise=noise, report=forward,
+                             point=np.array([point[name] for name in unknowns]))
 
     posterior = predictive("from the posterior", built.likelihood, list(built.unknowns), data.fitted, run.draws, run.point, noise_rng)
     held_out: Sequence[Predictive] = ()
@@ -149,10 +155,9 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
         unseen = _likelihood(stage, data.held_out, recipe, vehicle, estimates=False)
         held_out = predictive("what was held out", unseen, names, data.held_out, run.draws, run.point, noise_rng, noise=False)
     medians = {name: float(prior.frozen().median()) for name, prior in built.unknowns.items()}
-    return StageResult(
-        stage=stage, data=data, likelihood=built.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
-        prior_predictive=predictive("from the prior", built.likelihood, list(built.unknowns), data.fitted, prior_draws, medians, rng),
-        posterior_predictive=posterior, held_out_predictive=held_out, vehicle=vehicle, after=vehicle.replace(source=source, **passed_on))
+    prior = predictive("from the prior", built.likelihood, list(built.unknowns), data.fitted, prior_draws, medians, rng)
+    return StageResult(stage, data, built.likelihood, problem.priors, run, prior_draws, prior, posterior, held_out, vehicle,
+                       vehicle.replace(source=source, **passed_on))
 
 
 def _likelihood(stage: Stage, data: Sequence[tuple[Segment, Dataset]], recipe: Recipe, vehicle: Vehicle, *,
@@ -175,15 +180,3 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
     if replaces:
         return UpdatedDensity(old, plain, replaces=True)
     return UpdatedDensity(old, BatchedDensity(model.likelihood.only(is_new), model.unknowns, model.errors), replaces=False)
-
-
-def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
-                draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator, stored: int, noise: bool,
-                report: Callable[[int], None]) -> list[Predictive]:
-    """Responses to draws (C, N) by variable and to their representative point, for each data set."""
-    none = np.zeros_like(next(iter(draws.values())))
-    sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
-    rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
-    q = np.stack([draws[name] for name in unknowns], axis=-1)
-    return predict_draws(likelihood, q, sigma, rho, rng, stored=stored, noise=noise, report=report,
-                         point=np.array([point[name] for name in unknowns]))

@@ -184,8 +184,7 @@ def _compare(recording: dataset.Recording, source: PredictionSource, topic: str,
         [data.observed[np.isfinite(data.observed).any(axis=1), i] for data in datasets]))}
     predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed),
                                 stored=storable_draws(datasets), noise=True, point=point, errors=errors, sensors=sensors)
-    motions = likelihood.motion(point)
-    pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, motions)]
+    pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, likelihood.motion(point))]
     before: list[np.ndarray] = []
     if source.before is not None:
         # The vehicle before the calibration, under the same conditions.

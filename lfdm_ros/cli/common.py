@@ -108,8 +108,7 @@ def add_backend(parser: argparse.ArgumentParser) -> None:
 
 
 class _Backend(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
-                 option_string: str | None = None) -> None:
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
         from lfdm_ros.backends.batch_backend import BACKENDS, VARIABLE
 
         os.environ[VARIABLE] = BACKENDS.find(values, "--backend").name
@@ -117,10 +116,7 @@ class _Backend(argparse.Action):
 
 
 def add_former(parser: argparse.ArgumentParser, former: str, option: str, **kwargs: Any) -> None:
-    """Adds the former name of an option, hidden, for one release; it warns with the new one.
-
-    kwargs: of `add_argument`, to read its value.
-    """
+    """Adds the former name of an option, hidden, for one release; it warns with the new one. kwargs: of `add_argument`."""
     parser.add_argument(former, dest=option.lstrip("-").replace("-", "_"), action=_Former, help=argparse.SUPPRESS,
                         default=argparse.SUPPRESS, option=option, **kwargs)
 
@@ -130,8 +126,7 @@ class _Former(argparse.Action):
         super().__init__(*args, **kwargs)
         self._option = option
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
-                 option_string: str | None = None) -> None:
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
         print(f"warning: {option_string} is {self._option} now; the next release takes the new name only", file=sys.stderr)
         before = getattr(namespace, self.dest, None)
         setattr(namespace, self.dest, [*before, values] if isinstance(before, list) else values)

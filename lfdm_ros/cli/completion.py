@@ -37,7 +37,6 @@ _ZSH = "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm completion`."""
     parser.add_argument("shell", choices=("bash", "zsh"))
 
 

@@ -62,7 +62,6 @@ def checks() -> list[Check]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `lfdm doctor`."""
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
 
 

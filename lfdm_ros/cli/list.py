@@ -20,7 +20,6 @@ _WIDTH = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm list`."""
     parser.add_argument("kind", choices=KINDS, help="kind of the names")
     parser.add_argument("--json", action="store_true", help="a list of {name, description, path}")
 

@@ -12,7 +12,6 @@ _KINDS = ("states", "inputs", "outputs", "parameters")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm models`."""
     parser.add_argument("name", nargs="*", help="all of these models, with units (default: a table of all models)")
     parser.add_argument("--json", action="store_true", help="machine-readable, all of each model")
 

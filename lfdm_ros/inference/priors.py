@@ -220,10 +220,7 @@ KINDS: dict[str, PriorFamily] = {"uniform": Uniform(), "half_normal": HalfNormal
 
 @dataclass(frozen=True)
 class Prior:
-    """A one-dimensional prior in SI units.
-
-    `kind` and its numbers are those of `KINDS`. direct: see `as_unknown`.
-    """
+    """A one-dimensional prior in SI units; `kind` and its numbers as in `KINDS`, direct: see `as_unknown`."""
 
     kind: str
     numbers: tuple[tuple[str, float], ...]
@@ -261,11 +258,9 @@ class Prior:
         options = {} if self.logarithmic else {"default_transform": None}
         return getattr(pm, type(family).__name__)(name, **family.arguments(exact), **options)
 
-    # -- The coordinate in which the unknown is searched: that of the PyMC model's value variable too ----------------
-
     @property
     def logarithmic(self) -> bool:
-        """True if the coordinate is the logarithm of the value; otherwise it is the value."""
+        """True if the coordinate, in which the unknown is searched, is the logarithm of the value; otherwise it is the value."""
         return KINDS[self.kind].scale and not self.direct
 
     def coordinate(self, value: Any) -> Any:
@@ -307,10 +302,8 @@ class Prior:
         """True if all values between the bounds are as likely."""
         return KINDS[self.kind].flat
 
-    # -- Natural scale: the logarithm of a log-normal prior, whatever its coordinate ------------------------------
-
     def relative(self, values: Any) -> Any:
-        """Scales values in the prior's own scale to units of its standard deviation there."""
+        """Scales values in the prior's own scale, a logarithm for a log-normal one, to units of its standard deviation there."""
         if self._of_logarithm:
             return np.log(values) / KINDS[self.kind].spread_of_logarithm(self.values)
         return np.asarray(values) / _standard_deviation(self.kind, self.numbers)
@@ -324,8 +317,6 @@ class Prior:
     @property
     def _of_logarithm(self) -> bool:
         return self.logarithmic or KINDS[self.kind].logarithm
-
-    # -- Wider and narrower --------------------------------------------------------------------------------------------
 
     def width(self) -> float:
         """Returns the quantity that `scaled` scales: the range of a uniform, log_sd, sigma, or the standard deviation."""
@@ -378,10 +369,7 @@ class Prior:
         return f"{self.kind}({numbers}) {self.unit}".strip()
 
 
-# Creating a SciPy distribution takes milliseconds, and a search for the noise needs hundreds.
-
-
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # creating one takes milliseconds, and a search for the noise needs hundreds
 def _frozen(kind: str, numbers: tuple[tuple[str, float], ...]) -> Any:
     return KINDS[kind].frozen(dict(numbers))
 

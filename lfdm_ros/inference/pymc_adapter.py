@@ -42,9 +42,6 @@ LOOK_AT = {
 Drift = Callable[[np.ndarray, np.ndarray, float, Callable[[np.ndarray], np.ndarray]], tuple[np.ndarray, np.ndarray]]
 
 
-# -- NUTS -------------------------------------------------------------------------------------------------------------
-
-
 class CannotDrift(IntegrationError):
     """Ends a trajectory of NUTS as a divergence does."""
 
@@ -102,9 +99,6 @@ class NutsChain:
         self._step.tune = tuning
         self._point, (statistics,) = self._step.astep(self._point)
         return self._point.data.copy(), statistics
-
-
-# -- SMC --------------------------------------------------------------------------------------------------------------
 
 
 class TemperedPopulation(SMC_KERNEL):
@@ -189,8 +183,7 @@ def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: M
 
 def _gaussian(moments: Moments, index: int, group: ErrorGroup) -> Callable[..., Any]:
     def logp(value: Any, q: Any, sigma: Any, rho: Any, rows: Any) -> Any:
-        group_moments = [moments(q)[0][index, i] for i in range(MOMENTS)]
-        return log_density(group, group_moments, pt.log(sigma), rho, maths=pt)
+        return log_density(group, [moments(q)[0][index, i] for i in range(MOMENTS)], pt.log(sigma), rho, maths=pt)
 
     return logp
 
