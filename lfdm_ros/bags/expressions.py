@@ -20,13 +20,8 @@ from lfdm_ros.units import unit_scale
 
 @dataclass(frozen=True)
 class Quantity:
-    """Values in coherent SI units (angles in rad).
-
-    Attributes:
-        values: array or number.
-        dimension: pint's dimensionality, a mapping with `*`, `/` and `**`; None for a bare number, which takes any dimension
-            in sums, comparisons and assignments, and none in products.
-    """
+    """An array or a number in coherent SI units (angles in rad). dimension: pint's dimensionality, a mapping with `*`, `/` and `**`; None
+    for a bare number, which takes any dimension in sums, comparisons and assignments, and none in products."""
 
     values: Any
     dimension: Any = None
@@ -47,7 +42,6 @@ class SourceTable:
     time: np.ndarray | None = None
 
     def place(self, row: int) -> str:
-        """Names the place of a row, for errors."""
         return f"{self.where}, line {self.lines[row]}" if self.lines is not None else f"{self.where}, sample {row}"
 
 

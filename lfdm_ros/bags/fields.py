@@ -127,11 +127,9 @@ def require_numeric(field: MessageField, where: str) -> None:
 
 def _describe(description: Any) -> str:
     kind, detail = description
-    if kind == Nodetype.BASE:
-        return f"a {detail[0]}"
-    if kind == Nodetype.NAME:
-        return f"a {detail}; name one of its fields"
-    return "an array; give an index such as [0]"
+    if kind in _ARRAYS:
+        return "an array; give an index such as [0]"
+    return f"a {detail[0]}" if kind == Nodetype.BASE else f"a {detail}; name one of its fields"
 
 
 def _unit(msgtype: str, path: str, owner: str, leaf: str) -> str | None:

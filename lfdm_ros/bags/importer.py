@@ -76,18 +76,10 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
                      warn: Warn | None = None) -> dict[str, int]:
     """Writes a recording to a new bag. Creates either the whole bag at `out` or nothing.
 
-    Args:
-        source: the recording's main file, or its folder.
-        mapping, out: path of a mapping file, and folder to create.
-        recording: name of the recording; the stem of `source` when left out. Needed when `source` is a folder with several.
-        storage: "mcap" or "sqlite3".
-        warn: called with one line for each omitted optional part, and for values outside the range of their column.
-
-    Returns:
-        Messages written, by topic.
-
-    Raises:
-        InputError: names file, line, key or field; nothing remains at `out`.
+    `source`: the recording's main file, or its folder; `mapping`: a mapping file; `out`: folder to create; `recording`: name of the
+    recording, by default the stem of `source`, needed where that is a folder with several; `storage`: "mcap" or "sqlite3"; `warn`: called
+    with one line for each omitted optional part, and for values outside the range of their column. Returns the messages written, by topic.
+    Raises InputError: names file, line, key or field; nothing remains at `out`.
     """
     out, path = Path(out), Path(source)
     if out.exists():
@@ -186,7 +178,6 @@ class _Files:
         return self._loaded[name]
 
     def digests(self) -> str:
-        """Names and SHA-256 of the files that were read."""
         files = {path: [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file()) for path in self._read.values()}
         return ", ".join(f"{path.name} sha256:{content_digest(contents)}" for path, contents in files.items())
 
@@ -283,7 +274,6 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
 
 
 def _messages(filled: list[_Filled]) -> Iterator[tuple[Topic, int, bytes]]:
-    """Yields all messages in order of their stamps."""
     streams = [_serialised(f) for f in filled]
     owner = np.concatenate([np.full(len(f.stamps), i) for i, f in enumerate(filled)])
     stamps = np.concatenate([f.stamps for f in filled])

@@ -18,14 +18,10 @@ _STATUS = "lfdm_ros/msg/SimulatorStatus"
 def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
     """Returns a summary of a ROS 2 or ROS 1 bag, in JSON types. `digest`: also hash the content (about 10 s for a million messages).
 
-    Returns:
-        path, recording, storage, closed (bool), note (how it was recovered, or None), not_driven (why the simulated vehicle did not follow
-        its commands, or None), start (s since the epoch, None in an empty bag), duration (s), messages, size (bytes), origin (s: the stamp
-        at which Series.time is zero), topics (a list of topic, type, count, rate in Hz, start and end in s since the bag's start), custom
-        (dict), sha256 (None without digest).
-
-    Raises:
-        InputError: there is no bag, or nothing in it can be read.
+    Keys: path, recording, storage, closed (bool), note (how it was recovered, or None), not_driven (why the simulated vehicle did not
+    follow its commands, or None), start (s since the epoch, None in an empty bag), duration (s), messages, size (bytes), origin (s: the
+    stamp at which Series.time is zero), topics (a list of topic, type, count, rate in Hz, start and end in s since the bag's start), custom
+    (dict), sha256 (None without digest). Raises InputError: there is no bag, or nothing in it can be read.
     """
     if Path(path).is_file() and Path(path).suffix == ".bag":
         return _info_ros1(Path(path), digest)
@@ -44,7 +40,6 @@ def _info_ros1(path: Path, digest: bool) -> dict[str, Any]:
 
 
 def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, bytes]]) -> dict[str, Any]:
-    """Returns start, duration, message count and topics."""
     entries: dict[tuple[str, str], list[int]] = {(c.topic, c.msgtype): [0, 0, 0] for c in connections}  # count, first, last
     for connection, stamp, _ in messages:
         entry = entries[connection.topic, connection.msgtype]
@@ -62,7 +57,6 @@ def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, byt
 
 
 def format_info(info: dict[str, Any]) -> str:
-    """Formats the summary as a table for a terminal."""
     lines = [f"recording  {info['recording']}", f"storage    {info['storage']}, {_size(info['size'])}"]
     if info["note"]:
         lines.append(f"note       {info['note']}")

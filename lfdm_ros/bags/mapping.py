@@ -331,12 +331,9 @@ def read_constants(items: Any, where: str) -> dict[str, Quantity]:
     """Returns numbers with a unit by names for expressions. Raises InputError, after `where`: something else."""
     if not isinstance(items, Mapping):
         raise InputError(f"{where} must map names to a number and a unit")
-    constants = {}
-    for name, value in items.items():
-        if not str(name).isidentifier():
-            raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write letters, digits and _")
-        constants[str(name)] = number_and_unit(value, f"{where}.{name}")
-    return constants
+    if wrong := [name for name in items if not str(name).isidentifier()]:
+        raise InputError(f"{where}: {quote(wrong[0])} cannot be used in an expression; write letters, digits and _")
+    return {str(name): number_and_unit(value, f"{where}.{name}") for name, value in items.items()}
 
 
 def read_quantity(value: Any, unit: str, where: str) -> float:

@@ -47,13 +47,8 @@ class Range(NamedTuple):
 
 @dataclass
 class McapSurvey:
-    """A file in pieces: ranges, or bytes of a few records.
-
-    Attributes:
-        pieces: of the data section, beginning with the file's header; the summary is left out.
-        gaps: lost parts.
-        doubts: parts read although their checksum does not fit.
-    """
+    """A file in pieces, ranges or bytes of a few records: of the data section, beginning with the file's header, without the summary. gaps:
+    lost parts; doubts: parts read although their checksum does not fit."""
 
     pieces: list[Range | bytes] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)

@@ -38,13 +38,8 @@ _SUFFIXES = {".mcap": "mcap", ".db3": "sqlite3"}
 
 @dataclass(frozen=True)
 class Series:
-    """Fields of one topic over time, in the order recorded.
-
-    Attributes:
-        time: (n,) s since the origin of the bag (see the module).
-        values: (n, F) in SI units as the message declares them; NaN where not measured.
-        stamp0: the origin, ns since the epoch: absolute time is stamp0 / 1e9 + time.
-    """
+    """Fields of one topic over time, in the order recorded: time (n,) [s] since the origin of the bag (see the module); values (n, F) in SI
+    units as the message declares them, NaN where not measured; stamp0: the origin, ns since the epoch."""
 
     time: np.ndarray
     values: np.ndarray
@@ -52,15 +47,8 @@ class Series:
 
 
 class Bag:
-    """An open bag; see `open_bag`.
-
-    Attributes:
-        path: as given.
-        storage: "mcap" or "sqlite3".
-        note: reason and extent of its recovery; None if the bag was closed properly.
-        custom: the bag's custom_data.
-        connections: rosbags connections (topic, msgtype, msgcount).
-    """
+    """An open bag; see `open_bag`. storage: "mcap" or "sqlite3"; note: reason and extent of its recovery, None if the bag was closed
+    properly; custom: its custom_data; connections: rosbags connections (topic, msgtype, msgcount)."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -255,7 +243,6 @@ def decoded(store: Any, cdr: bytes, msgtype: str) -> Any:
 
 
 def is_bag_folder(path: Path) -> bool:
-    """Checks that a path is the folder of a rosbag2 recording."""
     return path.is_dir() and any(file.name == "metadata.yaml" or file.suffix in _SUFFIXES for file in path.iterdir())
 
 
@@ -274,18 +261,11 @@ def open_bag(path: str | Path) -> Bag:
 
 
 def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
-    """Reads numeric fields of one topic.
+    """Reads numeric fields of one topic, with or without leading slash: paths into the message, for example vx, wheel_speeds[0] or
+    angular_velocity.z.
 
-    Args:
-        path: the bag.
-        topic: with or without leading slash.
-        fields: paths into the message, for example ["vx", "wheel_speeds[0]", "angular_velocity.z"].
-
-    Returns:
-        Time (n,) and values (n, F); for the origin see the module. Time can decrease where the recorded clock did.
-
-    Raises:
-        InputError: no such bag, topic or field, or the content is damaged.
+    Returns time (n,) and values (n, F); for the origin see the module. Time can decrease where the recorded clock did. Raises InputError:
+    no such bag, topic or field, or the content is damaged.
     """
     with open_bag(path) as bag:
         connections = bag.select(topic)
@@ -368,7 +348,6 @@ def content_sha256(bag: Bag) -> str:
 
 
 def has_header(store: Any, msgtype: str) -> bool:
-    """Checks that messages of a type have a header."""
     fields = store.fielddefs.get(msgtype, ((), ()))[1]
     return bool(fields) and fields[0][0] == "header" and fields[0][1][1] == "std_msgs/msg/Header"
 

@@ -221,9 +221,8 @@ def _page_size(path: Path) -> int:
     with path.open("rb") as file:
         header = file.read(18)
     size = int.from_bytes(header[16:], "big")
-    if len(header) < 18 or size & (size - 1) or not (size == 1 or 512 <= size <= 32768):
-        return 4096
-    return size if size > 1 else 65536
+    sizes = {1: 65536, **{2**power: 2**power for power in range(9, 16)}}
+    return sizes.get(size, 4096) if len(header) == 18 else 4096
 
 
 def _beside(path: Path) -> list[Path]:
@@ -233,7 +232,6 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _is_sound(path: Path) -> bool:
-    """Runs the integrity check of SQLite."""
     if path.stat().st_size % _page_size(path):  # SQLite treats such a file as padded with zeros
         return False
     try:

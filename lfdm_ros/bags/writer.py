@@ -24,17 +24,9 @@ class BagWriter:
     """A new bag. Thread-safe; while it is open, at most the last second is lost when the process is killed.
 
     Stamps are times of reception. They may decrease, as when a simulated clock is reset; other tools may then refuse the bag of a killed
-    recorder.
-
-    Args:
-        path: folder to create; must not exist.
-        storage: "mcap" or "sqlite3".
-        recording: name of the recording; the folder's name when left out.
-        origin_ns: the stamp at which `Series.time` is zero, for example 0 for simulated time; see `lfdm_ros.bags.reader`.
-        custom: further text entries for the bag's custom_data.
-
-    Raises:
-        InputError: the path exists, cannot be created, or the storage is unknown. Writing raises it if the disk is full.
+    recorder. `path`: folder to create; `storage`: "mcap" or "sqlite3"; `recording`: its name, by default the folder's; `origin_ns`: the
+    stamp at which `Series.time` is zero, for example 0 for simulated time; `custom`: further text entries for the bag's custom_data. Raises
+    InputError: the path exists, cannot be created, or the storage is unknown; writing: the disk is full.
     """
 
     def __init__(self, path: str | Path, storage: str = "mcap", recording: str | None = None, origin_ns: int | None = None,

@@ -58,10 +58,9 @@ class Whiteness:
 
 def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
     """Tests the errors of data sets (K,) each, NaN without a measurement; with `rho`, of their innovations at this correlation."""
-    runs = []
-    for errors in series:
-        finite = errors[np.isfinite(errors)]
-        runs.append(finite if not rho else (finite[1:] - rho * finite[:-1]))
+    runs = [errors[np.isfinite(errors)] for errors in series]
+    if rho:
+        runs = [run[1:] - rho * run[:-1] for run in runs]
     count = sum(map(len, runs))
     lags = min(LAGS, max(1, count // 5), *(max(1, len(run) - 1) for run in runs))
     squares = sum(float(run @ run) for run in runs)
@@ -138,7 +137,6 @@ def fit_warnings(rmse: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
 
 
 def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """Yields warnings about the errors of a stage."""
     for label, row in errors.items():
         if row["assumed"] == WHITE and not row["white"]:
             yield (f"residuals of {label} are not white (lag-1 correlation {row['lag_1']:.2f}); the model misses something, sigma "
@@ -158,13 +156,13 @@ def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[s
     if len(whole) < 2:
         return {}
     final = whole[-1].after
-    out = {}
+    out: dict[str, dict[str, float]] = {}
     for result in whole:
         separate = _rmse(result, recipe, result.vehicle, [result.run.point[name] for name in result.unknowns])
         back = [p.value_in(final.parameters) for p in result.stage.parameters]
         back += [result.run.point[name] for name in result.unknowns[len(back):]]
-        for label, value in _rmse(result, recipe, final, back).items():
-            out[f"{result.stage.name}/{label}"] = {"own": separate[label], "together": value}
+        out |= {f"{result.stage.name}/{label}": {"own": separate[label], "together": value}
+                for label, value in _rmse(result, recipe, final, back).items()}
     return out
 
 
@@ -269,12 +267,9 @@ def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -
 
 def _all_parameters(stages: Sequence[Stage]) -> list[CalibratedParameter]:
     found: list[CalibratedParameter] = []
-    taken: set[str] = set()
     for parameter in (p for stage in stages for p in stage.parameters):
-        targets = {target for target, _ in parameter.targets}
-        if not targets & taken:
+        if not {target for target, _ in parameter.targets} & {target for other in found for target, _ in other.targets}:
             found.append(parameter)
-            taken |= targets
     return found
 
 

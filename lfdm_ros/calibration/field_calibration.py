@@ -107,7 +107,6 @@ def _unknown(name: str, spec: Any, where: str) -> Prior:
 
 
 def _places(node: Any, seed: int, where: str) -> np.ndarray:
-    """Draws the places of a survey evenly over an area."""
     spec = mapping(node, where, (), ("x", "y", "count"))
     low, high = np.transpose([interval(spec.get(key, [0.0, 40.0]), f"{where}.{key}") for key in ("x", "y")])
     count = integer(spec.get("count", 40), f"{where}.count", MIN_PLACES, 2000)
@@ -161,17 +160,9 @@ def calibrate_field(recipe: FieldRecipe, survey: str | os.PathLike[str], out: st
                     progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
     """Infers the unknowns and writes posterior.nc, summary.json and ground.yaml, a ground with the posterior means and the survey.
 
-    Args:
-        survey: CSV, see `read_survey`.
-        draws, chains, seed, options: of the sampler, instead of the recipe's.
-        progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
-
-    Returns:
-        The contents of summary.json.
-
-    Raises:
-        InputError: the survey does not fit the recipe, no such option, or `out` cannot be written.
-        KeyboardInterrupt: stopped; nothing is written.
+    `survey`: CSV, see `read_survey`; `draws`, `chains`, `seed`, `options`: of the sampler, instead of the recipe's; `progress`: called
+    between likelihood calls; it may raise KeyboardInterrupt to stop, and nothing is written. Returns the contents of summary.json. Raises
+    InputError: the survey does not fit the recipe, no such option, or `out` cannot be written.
     """
     observations = read_survey(survey, recipe)
     settings = SMC.having({**recipe.options, **(options or {})}).settings

@@ -83,7 +83,6 @@ def right(row: Mapping[str, Any]) -> bool:
 
 
 def out_of_sample_warnings(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """Yields warnings about the intervals of a stage."""
     yield from (row["text"] for row in rows.values() if row["coverage_90"] < RIGHT[0])
 
 

@@ -181,7 +181,6 @@ def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], po
 
 
 def correlations(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
-    """Draws the correlation of every pair of unknowns."""
     names = list(draws)
     matrix = np.corrcoef([draws[name].ravel() for name in names])
     size = 2.6 + 0.42 * len(names)

@@ -261,7 +261,6 @@ def compare(data: Sequence[tuple[Sequence[str], Predictive]]) -> dict[str, Compa
 
 
 def compared(members: Sequence[Member]) -> Compared:
-    """Compares the predictions of one label with the measurements."""
     squares = np.sum([one.squares[:, c] for one, c in members], axis=0)
     alive = np.all([one.alive[:, c] for one, c in members], axis=0)
     each = np.where(alive, np.sqrt(squares / _measured(members)), np.inf)

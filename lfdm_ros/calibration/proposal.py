@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,14 +49,10 @@ def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, cal
             before: Sequence[str] = (), *, model: str = "", sampler: str = "", exact_steering: bool = False) -> Proposal:
     """Proposes a recipe for the lateral dynamics of a vehicle, from all of the bags together.
 
-    Args:
-        vehicle_name: as the recipe is to name it: a name in config/vehicles or a path.
-        called: how the bags are called in the recipe's comments, where they will be elsewhere; before: commands that make them.
-        model, sampler: to be used; empty: as the recordings suggest.
-        exact_steering: the recorded angle of the road wheels is exact, as a simulator's, and has no unknown scale.
-
-    Raises:
-        InputError: no bag has speed and steering, or the vehicle can be no such model.
+    `vehicle_name`: as the recipe is to name it, a name in config/vehicles or a path; `called`: how the bags are called in the recipe's
+    comments, where they will be elsewhere; `before`: commands that make them; `model`, `sampler`: to be used; empty: as the recordings
+    suggest; `exact_steering`: the recorded angle of the road wheels is exact, as a simulator's, and has no unknown scale. Raises
+    InputError: no bag has speed and steering, or the vehicle can be no such model.
     """
     surveys: list[RecordingSurvey] = []
     refused: list[str] = []
@@ -146,11 +143,10 @@ class _Writer:
                 f"draws: {500 if self.use_least_squares else 1000}", "chains: 4", f"sampler: {sampler}", "stages:", "  - name: lateral"]
 
     def _can_be(self, model: str) -> bool:
-        try:
+        with suppress(InputError):
             self.vehicle.model(model)
-        except InputError:
-            return False
-        return True
+            return True
+        return False
 
     def _pieces(self) -> int:
         self.piece = min(LENGTHS, key=lambda length: abs(length - PIECE * self.size))
@@ -164,8 +160,8 @@ class _Writer:
             f"{fitted} are too few to hold any out: record more"))
         segments = [(one, i, window) for one in self.surveys for i, window in enumerate(sorted(one.stretches[:STRETCHES]))
                     if window[1] - window[0] >= self.piece]
-        for one in (one for one in self.surveys if len(one.stretches) > STRETCHES):
-            self._log(f"{one.recording.name}: of {len(one.stretches)} stretches in which it moves the {STRETCHES} longest are used")
+        self.reasons += [f"{one.recording.name}: of {len(one.stretches)} stretches in which it moves the {STRETCHES} longest are used"
+                         for one in self.surveys if len(one.stretches) > STRETCHES]
         if not segments:
             raise InputError(f"{self.surveys[0].recording.path}: no stretch is as long as a piece of {self.piece:g} s")
         out = ["    segments:"]
@@ -226,10 +222,9 @@ class _Writer:
     def _parameters(self) -> list[str]:
         unknowns, about = self._stiffnesses()
         self._log(f"{about}, within a factor of {math.exp(STIFFNESS_SPREAD):.2g}")
-        lines = ["    parameters:"]
-        for name, targets in unknowns.items():
-            source = self.vehicle.sources.get(targets[0], "").partition(":")[0] or "of the file"
-            lines.append(f"      {name}: {self._prior(name, targets, STIFFNESS_SPREAD)}  # {source}")
+        lines = ["    parameters:", *(
+            f"      {name}: {self._prior(name, targets, STIFFNESS_SPREAD)}  # "
+            f"{self.vehicle.sources.get(targets[0], '').partition(':')[0] or 'of the file'}" for name, targets in unknowns.items())]
         grip = next(([*names] for names in GRIP if set(names) <= set(self.declared)), [])
         if grip and self.share >= SLIDING:
             name = "friction" if len(grip) > 1 else grip[0]
@@ -306,10 +301,9 @@ class _Writer:
                       f"{centre:.2f} m ahead; {remedy}")
         if "eight_dof" in self.model:
             chosen += ["roll", "roll_rate"]
-        lines = ["    channels:"]
+        lines, places = ["    channels:"], {"x": 5.0 * self.size, "y": 5.0 * self.size, "yaw": 0.2}
         for name in chosen:
-            spread = float(np.median([one.measured[name] for one in self.surveys])) if name not in ("x", "y", "yaw") else \
-                {"yaw": 0.2}.get(name, 5.0 * self.size)
+            spread = places.get(name) or float(np.median([one.measured[name] for one in self.surveys]))
             noise = max(NOISE * spread, *(one.scatter[name] for one in self.surveys))
             lines.append(f"      {name}: {{topic: {DEFAULT_STATE}, noise: {{prior: log_normal, median: {_written(noise, 2)}, log_sd: 1.0, "
                          f"unit: {states[name]}}}}}")

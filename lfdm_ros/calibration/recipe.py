@@ -36,9 +36,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     model_name = text(top["model"], f"{where}: model")
     model = get_model(vehicle.spec(model_name))  # the recipe may fix parameters that the vehicle lacks
     declared = {field.name: field for field in model.parameters}
-    fixed = {}
-    for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items():
-        fixed[key] = check(key, quantity(entry, declared[key].unit, f"{where}: parameters.{key}")[0], f"{where}: parameters")
+    fixed = {key: check(key, quantity(entry, declared[key].unit, f"{where}: parameters.{key}")[0], f"{where}: parameters")
+             for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items()}
     step = quantity(top.get("step", {"value": 0.005, "unit": "s"}), "s", f"{where}: step")[0]
     if not 0.0 < step <= 0.1:
         raise InputError(f"{where}: step: {step} s is outside (0, 0.1]")
@@ -261,13 +260,11 @@ def _choice(value: Any, choices: Iterable[str], where: str) -> str:
 
 
 def _check_stages(stages: Sequence[plan.Stage], declared: Mapping[str, Field], where: str) -> None:
-    names: set[str] = set()
     unknowns: dict[str, str] = {}
     inferred: dict[str, str] = {}
-    for stage in stages:
-        if stage.name in names:
+    for i, stage in enumerate(stages):
+        if any(stage.name == other.name for other in stages[:i]):
             raise InputError(f"{where}: stages: two are called '{stage.name}'; give each its own name")
-        names.add(stage.name)
         for parameter in stage.parameters:
             if parameter.name in unknowns:
                 raise InputError(f"{where}: stages ({stage.name}).parameters.{parameter.name}: stage '{unknowns[parameter.name]}' has "

@@ -56,7 +56,6 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
 
 
 def _verdict(summary: Mapping[str, Any]) -> str:
-    """Writes the first line of a report: the model or the baseline."""
     found = summary["baseline"]
     return f"<p class={'note' if found['recommended'] == MODEL else 'warn'}><b>{_e(found['text'])}</b></p>"
 
@@ -292,11 +291,10 @@ def _spread(row: Mapping[str, Any]) -> str:
 
 def _prediction_table(summary: Mapping[str, Any]) -> str:
     has_draws = summary["draws"] > 1
-    rows = []
-    for channel, row in summary["rmse"].items():
-        rows.append((f"{channel} (fitted)" if channel in summary["fitted"] else channel, _number(row["response"], 4),
-                     *((_spread(row),) if has_draws else ()), _number(row.get("before"), 4), _number(row.get("kinematic"), 4),
-                     _number(summary["coverage_90"][channel], 3), _number(summary["coverage_90_without_model_error"][channel], 3)))
+    rows = [(f"{channel} (fitted)" if channel in summary["fitted"] else channel, _number(row["response"], 4),
+             *((_spread(row),) if has_draws else ()), _number(row.get("before"), 4), _number(row.get("kinematic"), 4),
+             _number(summary["coverage_90"][channel], 3), _number(summary["coverage_90_without_model_error"][channel], 3))
+            for channel, row in summary["rmse"].items()]
     if summary["position"]:
         position = summary["position"]
         rows.append(("position", _number(position.get("response"), 4), *(("",) if has_draws else ()), _number(position.get("before"), 4),

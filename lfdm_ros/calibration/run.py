@@ -45,10 +45,8 @@ class Continuation:
         summary = self.summary["stages"][stages.index(name)]
         passed_on = {target: value for stage in self.summary["stages"][:stages.index(name)] for target, value in stage["passed_on"].items()}
         hashes = frozenset(recording.sha256 for recording in self.recordings)
-        population: dict[str, np.ndarray] = {}
-        for variable in summary["parameters"]:
-            local = variable.replace("/", ".", 1)
-            population[local] = self.posterior[stored_name(name, local)].values
+        population: dict[str, np.ndarray] = {local: self.posterior[stored_name(name, local)].values for local in (
+            variable.replace("/", ".", 1) for variable in summary["parameters"])}
         # Initial states of a single data set do not have its name.
         alone = [dataset for _, dataset in data.fitted if dataset.recording.sha256 in hashes]
         if len(alone) == 1 and alone[0].name:
@@ -93,7 +91,7 @@ def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: S
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,
               chains: int | None = None, seed: int | None = None, sampler: str | None = None, options: Mapping[str, Any] | None = None,
               continued: str | os.PathLike[str] | None = None, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
-    """Calibrates and writes posterior.nc, vehicle.yaml, vehicle_before.yaml, summary.json and report.html to `out`.
+    """Calibrates and writes posterior.nc, vehicle.yaml, vehicle_before.yaml, summary.json, which it returns, and report.html to `out`.
 
     Stages that an earlier call with the same arguments finished before it was stopped or killed are taken from `out`.
 
@@ -104,9 +102,6 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         continued: directory of an earlier calibration with the same recipe: its posterior is updated with the new ones among `bags`,
             exactly, since its recordings stay in the likelihood.
         progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
-
-    Returns:
-        What summary.json says.
 
     Raises:
         InputError: recordings do not fit the recipe, no such sampler or option, or `out` cannot be written.

@@ -83,7 +83,6 @@ class Design:
 
     @cached_property
     def key(self) -> str:
-        """Hash of all inputs of a replication."""
         vehicle = self.recipe.start_vehicle
         return result_key({
             "recipe": self.recipe.text, "model": vehicle.spec(self.recipe.model), "vehicle": dict(vehicle.parameters),
@@ -92,17 +91,14 @@ class Design:
 
     @property
     def name(self) -> str:
-        """Name of the stage."""
         return self.stage.name
 
     @property
     def title(self) -> str:
-        """Title of the figure."""
         return f"{self.name}, {self.sampler}, {self.likelihood}"
 
     @property
     def head(self) -> dict[str, Any]:
-        """Its part of results.json."""
         return {"recipe": self.recipe.path.name, "model": self.recipe.model, "sampler": self.sampler, "likelihood": self.likelihood,
                 "seed": self.seed, "draws": self.draws, "settings": self.method.settings}
 
@@ -115,7 +111,6 @@ class Design:
                              "with errors: white")
 
     def block(self, replications: range) -> Replications:
-        """Runs `run_block`."""
         return run_block(self, replications)
 
 
@@ -137,7 +132,6 @@ class Replications:
 
     @staticmethod
     def joined(parts: Sequence[Replications]) -> Replications:
-        """Joins all parts."""
         joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("u", "z", "truths")}
         return Replications(parts[0].names, **joined, **{name: sum(getattr(part, name) for part in parts) for name in _COUNTS})
 
@@ -349,23 +343,19 @@ class FieldDesign:
 
     @property
     def title(self) -> str:
-        """Title of the figure."""
         return f"{self.recipe.path.stem}, {len(self.places)} places"
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Values of the sampler's options."""
         return SMC.having(self.options).settings
 
     @property
     def head(self) -> dict[str, Any]:
-        """Entries of results.json."""
         return {"recipe": self.recipe.path.name, "sampler": SMC.name, "likelihood": GAUSSIAN, "seed": self.seed, "draws": self.draws,
                 "settings": dict(self.settings), "places": len(self.places)}
 
     @cached_property
     def key(self) -> str:
-        """Hash of all inputs of a replication."""
         return result_key({"recipe": self.recipe.text, "places": self.places.tolist(), "draws": self.draws, "seed": self.seed,
                            "settings": dict(self.settings)})
 
@@ -514,16 +504,10 @@ class StudyProgress:
 
 def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
           progress: Callable[[StudyProgress], None] | None = None) -> dict[str, Any]:
-    """Runs the replications of each design and writes results.json and sbc_STAGE.png and .svg to `out`.
+    """Runs the replications of each design and writes results.json, which it returns, and sbc_STAGE.png and .svg to `out`.
 
-    Blocks that an earlier study with the same settings finished are taken from `out`, so more replications can be added.
-
-    Returns:
-        What results.json says.
-
-    Raises:
-        InputError: inconsistent settings, or `out` cannot be written.
-        KeyboardInterrupt: stopped; results.json has the finished blocks.
+    Blocks that an earlier study with the same settings finished are taken from `out`, so more replications can be added. Raises InputError:
+    inconsistent settings, or `out` cannot be written; KeyboardInterrupt: stopped; results.json has the finished blocks.
     """
     from lfdm_ros.reports import save_pictures
 

@@ -37,7 +37,6 @@ class Missing:
 
     @property
     def words(self) -> str:
-        """Sentences about the unidentified unknowns and the remedy."""
         if self.name is None:
             others = "the recording itself has to excite it" if self.group.kind == "alone" else "no manoeuvre that ships tells them apart"
             return f"{self.group.words}: {self.group.remedy}; {others}"

@@ -81,7 +81,6 @@ class PredictionSource:
 
 
 def from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str | None) -> PredictionSource:
-    """Takes a vehicle as it is."""
     loaded = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
     return PredictionSource(model=loaded.model(model or "eight_dof").name, vehicle=loaded, step=DEFAULT_STEP)
 
@@ -175,8 +174,7 @@ def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, 
             load_vehicle(summary["vehicle"]).replace(**summary["held"])
     except InputError as error:
         return None, (f"the vehicle as it was cannot be shown: {directory} does not hold it ({error}); calibrate again",)
-    lacks = [target for targets in unknowns.values() for target, _ in targets if target not in vehicle.parameters]
-    if lacks:
+    if lacks := [target for targets in unknowns.values() for target, _ in targets if target not in vehicle.parameters]:
         return None, (f"the vehicle as it was cannot be shown: it has no {', '.join(dict.fromkeys(lacks))}",)
     return vehicle, ()
 

@@ -100,16 +100,10 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
               stored: int = PREDICTIVE_DRAWS) -> StageResult:
     """Infers the unknowns of a stage for `vehicle`.
 
-    Args:
-        earlier: the posterior to continue.
-        model: of the stage, if already built.
-        finished: a stored run of the same problem, which replaces sampling.
-        keep: called with a complete run, before predictions.
-        stored: number of predictive draws to store, of `storable_draws`.
-
-    Raises:
-        InputError: no particle of the prior can be simulated.
-        KeyboardInterrupt: `report` raised it before or after the sampler was at work.
+    `earlier`: the posterior to continue; `model`: of the stage, if already built; `finished`: a stored run of the same problem, which
+    replaces sampling; `keep`: called with a complete run, before predictions; `stored`: number of predictive draws to store, of
+    `storable_draws`. Raises InputError: no particle of the prior can be simulated; KeyboardInterrupt: `report` raised it before or after
+    the sampler was at work.
     """
     where = f"{recipe.path}: stages ({stage.name})"
     built = model or stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)

@@ -40,7 +40,6 @@ class Version:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """summary.json of the calibration."""
         return read_json(self.directory / SUMMARY)
 
     @property
@@ -87,7 +86,6 @@ class PosteriorStore:
         return self
 
     def close(self) -> None:
-        """Releases the lock for writing."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -191,9 +189,7 @@ class PosteriorStore:
         return entry
 
     def _numbers(self) -> list[int]:
-        if not self._folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
+        return sorted(int(path.name) for path in self._folder.glob("*") if path.name.isdigit())
 
     def _look(self, number: int) -> Version | None:
         if number in self._intact:  # files of a version do not change; reading them again each second would cost

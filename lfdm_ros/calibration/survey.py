@@ -82,9 +82,7 @@ def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
     stretches = _stretches(time, vx > min_speed)
     if not stretches:
         raise InputError(f"{where}: vx never stays above {min_speed:.2g} m/s for {_MIN_DURATION:g} s; nothing can be learned of tyres")
-    moving = np.zeros(len(time), bool)
-    for start, end in stretches:
-        moving |= (time >= start) & (time <= end)
+    moving = np.any([(time >= start) & (time <= end) for start, end in stretches], axis=0)
     steering, commanded = _steering(recording, columns, measured, time, vehicle)
     beyond = np.flatnonzero(np.abs(steering) > 1.0001 * vehicle.parameters["max_road_wheel_angle"])
     steering = np.where(np.isin(np.arange(len(time)), beyond), np.nan, steering)

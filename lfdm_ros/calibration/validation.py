@@ -38,7 +38,8 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
             vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str | None = None,
             like_result: str | os.PathLike[str] | None = None, window: tuple[float, float] | None = None, topic: str | None = None,
             seed: int = 1, model_error: bool = True, figure: str | os.PathLike[str] | None = None, ground: str = "") -> dict[str, Any]:
-    """Compares a calibration, or a vehicle, with a recording; writes summary.json, report.html, pieces.csv and trajectories.csv to `out`.
+    """Compares a calibration, or a vehicle, with a recording; writes summary.json, which it returns, report.html, pieces.csv and
+    trajectories.csv to `out`.
 
     The start state is that of `vehicle/state` at the beginning of the window; the channels are those recorded on the fitted topic, else on
     `measured/state`, else on `vehicle/state`. A posterior is simulated as in its calibration: with its inputs, prescribed states and
@@ -55,9 +56,6 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
             calibration's noise.
         figure: image file for the responses of the channels that were fitted, or all, over the whole window.
         ground: of the recording, as for `on_ground`.
-
-    Returns:
-        Contents of summary.json.
 
     Raises:
         InputError: not exactly one of posterior and vehicle, the recording lacks what is needed; or as `save_figure`.

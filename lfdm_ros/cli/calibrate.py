@@ -130,7 +130,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_field(args: argparse.Namespace) -> int:
-    """Infers the values of a friction field from a survey."""
     from lfdm_ros.calibration.field_calibration import calibrate_field, load_field_recipe
 
     refuse_of_field(args, ("bag", "check", "sampler", "errors", "ground", "continued", "scheduler"))

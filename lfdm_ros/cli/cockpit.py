@@ -146,7 +146,6 @@ def _port(given: int | None) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    """Plays a bag on the page until Ctrl-C."""
     from lfdm_ros.cockpit.replay import Player, ReplayTracks, serve
     from lfdm_ros.cockpit.seat import Seat
     from lfdm_ros.cockpit.server import CockpitServer

@@ -43,7 +43,6 @@ class StatusLine:
         self._next, self._shown = now + (TERMINAL_PERIOD if self._terminal else LINE_PERIOD), True
 
     def end(self) -> None:
-        """Clears the line on a terminal."""
         if self._shown and self._terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

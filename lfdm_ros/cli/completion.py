@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the script; returns the exit status."""
     from lfdm_ros.cli.commands import COMMANDS
 
     values, options = list[str](), list[str]()

@@ -40,12 +40,9 @@ class SharedDrive:
 
     @property
     def outcome(self) -> str:
-        """The outcome in words."""
         if self.summary["collisions"]:
             return f"hits {self.summary['first_collision']}"
-        if self.summary["lifted_wheels_most"]:
-            return "lifts a wheel"
-        return "arrives" if self.summary["task_done"] else "does not arrive"
+        return "lifts a wheel" if self.summary["lifted_wheels_most"] else "arrives" if self.summary["task_done"] else "does not arrive"
 
 
 def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> SharedDrive:
@@ -63,7 +60,6 @@ def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> SharedD
 
 
 def read(name: str, bag: Path, summary: dict[str, Any]) -> SharedDrive:
-    """Reads a drive from its bag."""
     from lfdm_ros.bags import open_bag, read_series
 
     rows, posterior = [], 0
@@ -99,7 +95,6 @@ def apply(store: Path, result: Path) -> str:
 
 
 def table(drives: list[SharedDrive]) -> str:
-    """Returns a table of the drives before and after."""
     rows = [("outcome", [drive.outcome for drive in drives]),
             ("least clearance [m]", [f"{drive.summary['least_clearance']:.2f}" for drive in drives]),
             ("mean share of autonomy k", [f"{drive.k.mean():.2f}" for drive in drives]),

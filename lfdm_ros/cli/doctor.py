@@ -18,7 +18,6 @@ EPILOG = "example: lfdm doctor --json"
 
 
 def check_kernel_cache() -> Check:
-    """Checks the cache folder of compiled models."""
     try:
         from lfdm_ros.compiler import cache_directory
     except ImportError as error:

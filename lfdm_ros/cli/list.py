@@ -25,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the names of one kind; returns the exit status."""
     files = sorted((share_directory() / "config" / KINDS[args.kind]).glob("*.yaml"))
     described = [(path, describe(path)) for path in files]
     if args.json:

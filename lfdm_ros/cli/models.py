@@ -17,7 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the models; returns the exit status."""
     models = {name: get_model(usual_spec(name)) for name in args.name or model_names()}
     slots = {name: {slot: list(parts) for slot, parts in chassis_slots(name.split("/")[0]).items()} for name in models}
     if args.json:

@@ -47,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draws the picture; returns the exit status."""
     if args.figure is None:
         raise InputError("give --figure FILE, a name that ends in .png, .svg or .pdf")
     require_figure(args.figure)

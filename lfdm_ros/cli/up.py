@@ -13,7 +13,6 @@ EPILOG = """examples:
 
 
 def add_stack(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of a stack: its file, parameters and namespaces."""
     parser.add_argument("stack", metavar="STACK.yaml", help="stack file, or the name of one that ships with the package")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it; /a/NODE.PARAM=VALUE: in that of namespace a")

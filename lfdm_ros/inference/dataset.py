@@ -37,12 +37,8 @@ HISTORY = 1.0  # [s] of inputs before a window, for delays and lags
 
 @dataclass(frozen=True)
 class Recording:
-    """A bag and the hash of its content.
-
-    Attributes:
-        between_rows: HOLD or LINEAR, course of the inputs between two messages.
-        note: one line on the recovery of the bag and doubtful values; empty: it is intact.
-    """
+    """A bag and the hash of its content. between_rows: HOLD or LINEAR, course of the inputs between two messages; note: one line on the
+    recovery of the bag and doubtful values; empty: it is intact."""
 
     name: str
     path: Path
@@ -427,7 +423,6 @@ class StageData:
 
     @property
     def recordings(self) -> dict[str, Recording]:
-        """Recordings by the hash of their content."""
         return {data.recording.sha256: data.recording for _, data in (*self.fitted, *self.held_out)}
 
     def part(self, hashes: frozenset[str]) -> StageData:

@@ -144,7 +144,6 @@ class _Piece:
 
     @property
     def on_processor(self) -> bool:
-        """True if batches run on the CPU."""
         return self._rollout.backend == "cpu"
 
     @property
@@ -202,16 +201,10 @@ class RolloutLikelihood:
     def __init__(self, datasets: Sequence[Dataset], *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets],
                  nuisances: Sequence[str] = (), estimated: Sequence[Sequence[str]] = (), labels: Sequence[Sequence[str]] = (),
                  correlated: bool = False):
-        """Compiles the rollouts of data sets.
-
-        Args:
-            unknowns: for each, the vehicle parameters it sets and the factors.
-            nuisances: names of those, see `lfdm_ros.inference.measurement`.
-            estimated: for each data set, initial states that are unknown too; the others are as recorded, wheels that were not recorded
-                roll freely.
-            labels: for each data set, the error group of each channel; by default the channel's name.
-            correlated: True to compute B and D, which may otherwise be 0.
-        """
+        """Compiles the rollouts of data sets. `unknowns`: for each, the vehicle parameters it sets and the factors; `nuisances`: names, see
+        `lfdm_ros.inference.measurement`; `estimated`: for each data set, initial states that are unknown too; the others are as recorded,
+        wheels that were not recorded roll freely; `labels`: for each data set, the error group of each channel, by default its name;
+        `correlated`: True to compute B and D, which may otherwise be 0."""
         self.datasets, self.model = tuple(datasets), model
         estimated = estimated or [()] * len(datasets)
         labels = labels or [data.channels for data in datasets]
@@ -303,11 +296,9 @@ class RolloutLikelihood:
         moments, slopes = np.zeros((len(self.groups), MOMENTS)), np.zeros((len(self.groups), MOMENTS, self.count))
 
         def reduce(piece: _Piece, responses: np.ndarray, derivatives: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-            out = []
-            for c, column in enumerate(piece.columns):
-                errors = column.values - responses[column.rows, c]
-                out.append((column.moments(errors[:, None])[:, 0], column.slopes(errors, -derivatives[column.rows, c])))
-            return out
+            errors = [column.values - responses[column.rows, c] for c, column in enumerate(piece.columns)]
+            return [(column.moments(error[:, None])[:, 0], column.slopes(error, -derivatives[column.rows, c]))
+                    for c, (column, error) in enumerate(zip(piece.columns, errors))]
 
         results = self._each_derivative(q, reduce)
         for g, members in enumerate(self._members):
@@ -336,13 +327,8 @@ class RolloutLikelihood:
         return [np.concatenate([results[i][c] for i, c in members]) for members in self._members]
 
     def runs(self, group: int) -> np.ndarray:
-        masks = []
-        for i, c in self._members[group]:
-            column = self.pieces[i].columns[c]
-            mask = np.ones(len(column.rows), bool)
-            mask[column.before + 1] = False
-            masks.append(mask)
-        return np.concatenate(masks)
+        columns = [self.pieces[i].columns[c] for i, c in self._members[group]]
+        return np.concatenate([~np.isin(np.arange(len(column.rows)), column.before + 1) for column in columns])
 
     def motion(self, q: np.ndarray) -> list[np.ndarray]:
         """Computes for each data set speed and lateral acceleration of a steady turn, of the model (K, 2), at q (Q,)."""

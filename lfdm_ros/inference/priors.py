@@ -50,13 +50,13 @@ class PriorFamily(ABC):
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         """Returns the derivative of the log density of x, inside the bounds."""
 
-    @abstractmethod
     def distance(self, v: Mapping[str, float], value: float) -> float:
         """Computes the distance of a value from the mode in standard deviations; 0 for a flat prior."""
+        return float(self.deviation(v, value, False))
 
-    @abstractmethod
     def width(self, v: Mapping[str, float]) -> float:
         """Returns the quantity that `scaled` scales."""
+        return next(v[key] for key in _DEVIATIONS if key in v)
 
     @abstractmethod
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
@@ -86,9 +86,6 @@ class Uniform(PriorFamily):
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return np.zeros_like(x)
 
-    def distance(self, v: Mapping[str, float], value: float) -> float:
-        return 0.0
-
     def width(self, v: Mapping[str, float]) -> float:
         return v["upper"] - v["lower"]
 
@@ -115,12 +112,6 @@ class HalfNormal(PriorFamily):
 
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return 1.0 - np.exp(2.0 * (x - math.log(v["sigma"]))) if log else -x / v["sigma"] ** 2
-
-    def distance(self, v: Mapping[str, float], value: float) -> float:
-        return value / v["sigma"]
-
-    def width(self, v: Mapping[str, float]) -> float:
-        return v["sigma"]
 
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
         # Clipped to the limit.
@@ -153,9 +144,6 @@ class LogNormal(PriorFamily):
     def distance(self, v: Mapping[str, float], value: float) -> float:
         return math.log(value / v["median"]) / v["log_sd"] if value > 0.0 else -math.inf
 
-    def width(self, v: Mapping[str, float]) -> float:
-        return v["log_sd"]
-
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
         # Clipped to the limits.
         room = min(math.log(v["median"] / lower) if lower > 0.0 else math.inf, math.log(upper / v["median"]))
@@ -184,9 +172,6 @@ class Normal(PriorFamily):
 
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return -self.deviation(v, x, log) / v["sd"]
-
-    def distance(self, v: Mapping[str, float], value: float) -> float:
-        return (value - v["mean"]) / v["sd"]
 
     def width(self, v: Mapping[str, float]) -> float:
         return float(self.frozen(v).std())
@@ -237,7 +222,6 @@ class Prior:
 
     @property
     def values(self) -> dict[str, float]:
-        """The numbers by key."""
         return dict(self.numbers)
 
     def frozen(self) -> Any:
@@ -264,11 +248,9 @@ class Prior:
         return KINDS[self.kind].scale and not self.direct
 
     def coordinate(self, value: Any) -> Any:
-        """Maps value to coordinate."""
         return np.log(value) if self.logarithmic else value
 
     def value(self, coordinate: Any) -> Any:
-        """Maps coordinate to value."""
         if not self.logarithmic:
             return coordinate
         with np.errstate(over="ignore"):  # a step far out: infinite, and outside of the bounds
@@ -360,7 +342,6 @@ class Prior:
         return math.floor(small / digit) * digit
 
     def bounds(self) -> tuple[float, float]:
-        """Returns the support."""
         lower, upper = self.frozen().support()
         return float(lower), float(upper)
 
@@ -391,17 +372,9 @@ def _standard_deviation(kind: str, numbers: tuple[tuple[str, float], ...]) -> fl
 
 
 def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float | None = None) -> Prior:
-    """Reads a prior from a recipe and converts it to SI.
-
-    Args:
-        spec: the mapping, for example {prior: uniform, lower: 20, upper: 80, unit: kN/rad}.
-        expected_unit: the SI unit of the quantity.
-        where: file and key, for errors.
-        default_centre: mean (median) to use when a normal (log-normal) prior gives none, in SI.
-
-    Raises:
-        InputError: not a mapping, unknown or missing key, unit of another dimension, value out of range.
-    """
+    """Reads a prior from a recipe, such as {prior: uniform, lower: 20, upper: 80, unit: kN/rad}, and converts it to SI. `where`: file and
+    key, for errors; `default_centre`: mean (median) to use when a normal (log-normal) prior gives none, in SI. Raises InputError: not a
+    mapping, unknown or missing key, unit of another dimension, value out of range."""
     if not isinstance(spec, Mapping):
         raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: {expected_unit}}}, "
                          f"found {quote(spec)}")

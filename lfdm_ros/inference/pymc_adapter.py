@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection, RaveledVars
 from pymc.smc.kernels import SMC_KERNEL
@@ -77,14 +76,9 @@ class NutsChain:
 
     def __init__(self, model: pm.Model, function: Callable[[np.ndarray], tuple[float, np.ndarray]], drift: Drift, start: np.ndarray, *,
                  mean: np.ndarray, covariance: np.ndarray, weight: float, target_accept: float, seed: np.random.SeedSequence):
-        """Prepares a chain.
-
-        Args:
-            model: of these unknowns; its density is not compiled.
-            function: x (D,) -> log density, slope (D,).
-            drift: q, p, time, velocity of p -> q, p after that time without forces; may raise CannotDrift.
-            start: (D,). mean, covariance, weight: initial metric of the adaptation, and the number of draws it counts for.
-        """
+        """Prepares a chain from `start` (D,). `model`: of these unknowns, whose density is not compiled; `function`: x (D,) -> log density,
+        slope (D,); `drift`: q, p, time, velocity of p -> q, p after that time without forces; may raise CannotDrift; `mean`, `covariance`,
+        `weight`: initial metric of the adaptation, and the number of draws it counts for."""
         rng, potential_rng = (np.random.default_rng(child) for child in seed.spawn(2))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "experimental", since 2018
@@ -131,14 +125,6 @@ class TemperedPopulation(SMC_KERNEL):
         self.begin()
 
 
-COMPILE_MODE = "FAST_COMPILE"
-
-
-def without_compiler() -> Any:
-    """Returns a context in which PyTensor runs as Python: the simulator is nearly all of the cost, and C would take 15 s to compile."""
-    return pytensor.config.change_flags(cxx="")
-
-
 class Moments(Op):
     """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q).
 
@@ -161,15 +147,8 @@ class Moments(Op):
 
 
 def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]) -> pm.Model:
-    """Builds the joint density of a stage.
-
-    Args:
-        unknowns: prior by name, in the order of the likelihood's q.
-        errors: priors by group, including groups that this likelihood lacks.
-
-    Returns:
-        Model with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
-    """
+    """Builds the joint density of a stage, with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
+    Arguments are those of `BatchedDensity`."""
     moments = Moments(likelihood)
     with pm.Model() as model:
         q = pt.stack([prior.variable(name) for name, prior in unknowns.items()])

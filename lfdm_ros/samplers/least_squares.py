@@ -223,7 +223,6 @@ class _Fit:
         return error
 
     def objective(self, x: np.ndarray, noise: Sequence[_Noise]) -> float:
-        """Returns the sum of squares at x (Q,)."""
         return float((self.residuals(x[None], noise) ** 2).sum())
 
     def jacobian(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:

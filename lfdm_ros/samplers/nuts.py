@@ -137,7 +137,7 @@ def _block(number: int, chain: NutsChain, count: int, tuning: bool) -> _Block:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         drawn, rows = zip(*(chain.draw(tuning) for _ in range(count)))
-    statistics = {name: np.array([row[name] for row in rows], kind) for name, kind in HAMILTONIAN.items()}
+    statistics: dict[str, np.ndarray] = {name: np.array([row[name] for row in rows], kind) for name, kind in HAMILTONIAN.items()}
     return _Block(number, tuning, np.array(drawn), statistics)
 
 
@@ -157,7 +157,6 @@ def _blocks(chains: _Chains, tune: int, draws: int) -> Generator[_Block, None, N
 
 
 def workers_for(chains: int) -> int:
-    """Returns the number of processes for a number of chains."""
     # A fork inherits the compiled functions, unlike a new process, which imports for seconds. It is safe with one thread only.
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
     return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1

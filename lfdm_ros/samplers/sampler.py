@@ -174,7 +174,6 @@ class Sampler:
 
     @property
     def settings(self) -> dict[str, float]:
-        """Values of the options by name."""
         return {option.name: option.value for option in self.options}
 
     def having(self, changes: Mapping[str, Any], where: str = "option") -> Sampler:

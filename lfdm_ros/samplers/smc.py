@@ -176,11 +176,9 @@ class LockstepKernel(TemperedPopulation):
     # begin, mutate, sample_stats and sample_settings are for pm.sample_smc: one chain at a time.
 
     def begin(self) -> None:
-        """Draws the population."""
         self._drive(self.populate())
 
     def mutate(self) -> None:
-        """Moves the population at the present temperature."""
         self._drive(self.moves())
 
     def _drive(self, chain: Chain) -> None:
@@ -192,12 +190,10 @@ class LockstepKernel(TemperedPopulation):
             pass
 
     def sample_stats(self) -> dict[str, Any]:
-        """Returns the statistics of the last temperature."""
         return {"log_marginal_likelihood": self.log_marginal_likelihood if self.beta == 1 else np.nan, "beta": self.beta,
                 "accept_rate": float(np.nanmean(self.acceptance))}
 
     def sample_settings(self) -> dict[str, Any]:
-        """Returns the settings of the run."""
         return {"_n_draws": self.draws, "threshold": self.threshold, "_n_tune": self.steps}
 
 
@@ -260,10 +256,8 @@ def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
     """Computes the standard error of the mean of particles (C, N) from their ancestry (Lee and Whiteley 2018, "Variance estimation in the
     particle filter", eq. 6 without resampling correction): descendants of one initial particle are dependent, families are independent.
     """
-    errors = []
-    for chain, families in zip(values, ancestors):
-        families = np.unique(families, return_inverse=True)[1]
-        errors.append((np.bincount(families, chain - chain.mean()) ** 2).sum() / len(chain) ** 2)
+    errors = [(np.bincount(np.unique(families, return_inverse=True)[1], chain - chain.mean()) ** 2).sum() / len(chain) ** 2
+              for chain, families in zip(values, ancestors)]
     return float(np.sqrt(np.sum(errors)) / len(values))
 
 

@@ -119,7 +119,6 @@ class Ipopt:
         return self._gap if np.isfinite(dx).all() and np.isfinite(du).all() else float("inf")
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """Solves as `StageSolver.solve`."""
         self._watch.until = until
         q, s, d = self._program, self._source, self._program.dimensions
         bounded = list(d.bounded)

@@ -43,7 +43,6 @@ class SparseEntries:
         return np.concatenate([block.ravel() for block in blocks])[self._order]
 
     def fill(self, *blocks: np.ndarray) -> sparse.csc_matrix:
-        """Sets the entries; returns the matrix."""
         self.matrix.data[:] = self.ordered(*blocks)
         return self.matrix
 
