@@ -32,7 +32,7 @@ def read_table(source: MappedSource, path: Path | None, mapping: Path) -> Source
         values = np.array(source.table, dtype=float)
         return SourceTable(f"{source.where}.table", dict(zip(source.names, values.T)), len(values), None)
     try:
-        return formats.read_can(source, path, mapping) if source.format == "can" else READERS[source.format](source, path)
+        return READERS[source.format](source, path, *([mapping] if source.format == "can" else []))
     except FileNotFoundError:
         raise InputError(f"{source.where}: no file {path}") from None
     except OSError as error:
@@ -293,7 +293,7 @@ def _ros1(path: Path, topic: str) -> Iterator[_Messages]:
             (recorded, reader.deserialize(raw, connection.msgtype)) for connection, recorded, raw in reader.messages(connections=found)))
 
 
-# By the names of `mapping_keys.FORMATS`, with CAN beside them.
-READERS: dict[str, Callable[[MappedSource, Path], SourceTable]] = {
+# By the names of `mapping_keys.FORMATS`; that of CAN logs takes the mapping file, too.
+READERS: dict[str, Callable[..., SourceTable]] = {
     "csv": _read_csv, "mat": formats.read_mat, "npy": _read_npy, "parquet": formats.read_parquet, "mdf": formats.read_mdf,
-    "bag": read_topic}
+    "can": formats.read_can, "bag": read_topic}

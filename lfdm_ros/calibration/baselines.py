@@ -214,8 +214,9 @@ def _words(found: Mapping[str, Any], model: str) -> str:
 
     fitted = ", ".join(f"{which} {value:.3g}{' s' if which.endswith('.lag') else ''}" for which, value in found["nuisances"].items())
     bicycle = f"a kinematic bicycle ({fitted})" if fitted else "a kinematic bicycle"
-    verdict = {KINEMATIC: f"{bicycle} instead of {model}, since it is better in {name}", MODEL: f"{model}, which is better in {name} than "
-               f"{bicycle}", EITHER: f"{model}, which is no better than {bicycle}, and no worse"}[found["recommended"]]
+    verdict = {KINEMATIC: f"{bicycle} instead of {model}, since it is better in {name}",
+               MODEL: f"{model}, which is better in {name} than {bicycle}",
+               EITHER: f"{model}, which is no better than {bicycle}, and no worse"}[found["recommended"]]
     return (f"Recommended: {verdict}. Mean errors of {model} against the bicycle's on the {found['pieces']} pieces that were not fitted: "
             f"{'; '.join(map(describe, rows))}.")
 

@@ -103,8 +103,8 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
         assumed = result.stage.errors
         widening = {WHITE: 1.0 if plain.white else plain.widening, AR1: math.sqrt((1.0 + rho) / (1.0 - rho)),
                     INFLATED: weights[label] ** -0.5}
-        needed = WHITE if plain.white else \
-            AR1 if whiteness(residual, min(0.999, max(0.0, lag_one(residual)))).white else INFLATED
+        needed = WHITE if plain.white else (
+            AR1 if whiteness(residual, min(0.999, max(0.0, lag_one(residual)))).white else INFLATED)
         row = {"assumed": assumed, "needed": needed, "sigma": sigma, "rho": rho if assumed == AR1 else None, "weight": weights[label],
                "lag_1": left.lag_one, "ljung_box_p": left.p, "samples": plain.count,
                "effective_samples": float(plain.count) if plain.white else plain.effective, "coverage_50": coverage(members, 0.5),

@@ -114,9 +114,6 @@ class Design:
         return run_block(self, replications)
 
 
-_COUNTS = ("redrawn", "evaluations", "seconds")
-
-
 @dataclass(frozen=True)
 class Replications:
     """R of them. By variable (R, V): u, normalised ranks of the truths in (0, 1); z, (posterior mean - truth) / posterior sd in the
@@ -132,8 +129,9 @@ class Replications:
 
     @staticmethod
     def joined(parts: Sequence[Replications]) -> Replications:
-        joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("u", "z", "truths")}
-        return Replications(parts[0].names, **joined, **{name: sum(getattr(part, name) for part in parts) for name in _COUNTS})
+        return Replications(parts[0].names, u=np.concatenate([p.u for p in parts]), z=np.concatenate([p.z for p in parts]),
+                            truths=np.concatenate([p.truths for p in parts]), redrawn=sum(p.redrawn for p in parts),
+                            evaluations=sum(p.evaluations for p in parts), seconds=sum(p.seconds for p in parts))
 
 
 def _seeds(design: StudyDesign, replications: range) -> list[list[np.random.SeedSequence]]:
@@ -229,10 +227,11 @@ def run_block(design: Design, replications: range) -> Replications:
               for data in simulate(design.data, bench.model, truths, data_rngs)]
     before = bench.density.evaluations
     evaluations = 0  # besides those of the density
+    inference_seeds = [child[2] for child in seeds]
     if design.method.together:
-        draws = _infer_together(design, bench, models, replications, [child[2] for child in seeds])
+        draws = _infer_together(design, bench, models, replications, inference_seeds)
     else:
-        draws, evaluations = _infer_alone(design, bench, models, [child[2] for child in seeds])
+        draws, evaluations = _infer_alone(design, bench, models, inference_seeds)
     evaluations += bench.density.evaluations - before
     return _scored(bench.priors, draws, truths, data_rngs, redrawn, evaluations, began)
 
@@ -484,7 +483,7 @@ def plot(found: Replications, title: str) -> Any:
         axis.set_visible(False)
     for axis, name, u in zip(axes, found.names, found.u.T):
         axis.fill_between(band.places, low, high, color=POSTERIOR, alpha=0.2, lw=0, step="mid")
-        axis.plot(band.places, band.difference(u), color=POSTERIOR if (band.p_value(u) > LEVEL / len(found.names)) else PRIOR, lw=1.2)
+        axis.plot(band.places, band.difference(u), color=POSTERIOR if band.p_value(u) > LEVEL / len(found.names) else PRIOR, lw=1.2)
         axis.axhline(0.0, color="black", lw=0.5)
         axis.set_title(name, fontsize=8)
         axis.tick_params(labelsize=7)
@@ -565,7 +564,7 @@ def _run(design: StudyDesign, folder: Path, replications: int, scheduler: Schedu
 
 
 def _save(file: Path, key: str, part: Replications) -> None:
-    head = {"key": key, "names": part.names, **{name: getattr(part, name) for name in _COUNTS}}
+    head = {"key": key, "names": part.names, "redrawn": part.redrawn, "evaluations": part.evaluations, "seconds": part.seconds}
     with replacing(file) as scratch, scratch.open("wb") as stream:
         np.savez(stream, head=np.array(json.dumps(head)), u=part.u, z=part.z, truths=part.truths)
 

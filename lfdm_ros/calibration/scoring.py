@@ -81,9 +81,9 @@ def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, buil
     text = ["; ".join([f"{stage.name}: the recordings tell {knowledge.informed} of {len(widths)} directions; expected widths against the "
                        "prior: " + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical), *counted])]
     return {"points": len(informations), "counted": counted, "unknowns": len(widths), "informed_directions": knowledge.informed,
-            "expected": widths, "text": text + [f"{stage.name}: {one.words}" for one in missing],
-            "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
-                        "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing]}
+            "expected": widths, "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
+                                            "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
+            "text": text + [f"{stage.name}: {one.words}" for one in missing]}
 
 
 def typical_noise(errors: Mapping[str, ErrorPriors], labels: Sequence[str]) -> list[tuple[float, float]]:

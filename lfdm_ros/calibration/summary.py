@@ -89,9 +89,9 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         "note": recipe.note, "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
         "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
         "held_out": {"rmse": unseen_rmse, "coverage_90": unseen_coverage}, "out_of_sample": unseen, "consistency": consistency,
-        "recordings_alone": alone, "warnings": warnings,
+        "recordings_alone": alone,
         # Values of the last stage are passed on.
-        "baseline": next((found for found in reversed(verdicts) if found["recommended"]), verdicts[-1])}
+        "baseline": next((found for found in reversed(verdicts) if found["recommended"]), verdicts[-1]), "warnings": warnings}
 
 
 def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
