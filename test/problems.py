@@ -17,6 +17,14 @@ from lfdm_ros.samplers.sampler import Problem, Report, SamplerProgress
 # Standard errors that an average may be off: more than chance and an error of the effective sample size itself come to.
 ALLOWED = 5.5
 SHARPEST = 0.06  # of a standard deviation: an average known no better says little, and the test wants more draws
+COMPILE_MODE = "FAST_COMPILE"  # of PyTensor
+
+
+def without_compiler():
+    """Returns a context in which PyTensor runs as Python: C would take 15 s to compile."""
+    import pytensor
+
+    return pytensor.config.change_flags(cxx="")
 
 
 def assert_mean(values: np.ndarray, expected: float, name: str) -> None:

@@ -20,13 +20,8 @@ from lfdm_ros.units import unit_scale
 
 @dataclass(frozen=True)
 class Quantity:
-    """Values in coherent SI units (angles in rad).
-
-    Attributes:
-        values: array or number.
-        dimension: pint's dimensionality, a mapping with `*`, `/` and `**`; None for a bare number, which takes any dimension
-            in sums, comparisons and assignments, and none in products.
-    """
+    """An array or a number in coherent SI units (angles in rad). dimension: pint's dimensionality, a mapping with `*`, `/` and `**`; None
+    for a bare number, which takes any dimension in sums, comparisons and assignments, and none in products."""
 
     values: Any
     dimension: Any = None
@@ -36,12 +31,8 @@ class Quantity:
 class SourceTable:
     """Columns of one source file of any format.
 
-    Attributes:
-        where: the file, for errors.
-        columns: name in the file -> (n,) values as written.
-        rows: n.
-        lines: (n,) line numbers, one array for each column, or None where the file has no lines.
-        time: (n,) s, if the format includes times.
+    where: the file, for errors. columns: name in the file -> (n,) values as written; rows: n. lines: (n,) line numbers, None where the file
+    has no lines. time: (n,) s, if the format includes times.
     """
 
     where: str
@@ -51,7 +42,6 @@ class SourceTable:
     time: np.ndarray | None = None
 
     def place(self, row: int) -> str:
-        """Names the place of a row, for errors."""
         return f"{self.where}, line {self.lines[row]}" if self.lines is not None else f"{self.where}, sample {row}"
 
 
@@ -75,13 +65,9 @@ def describe(dimension: Any) -> str:
     """Formats a dimension: "length / time", or "a pure number"."""
     if not dimension:
         return "a pure number"
-    over = [_power(name, power) for name, power in dimension.items() if power > 0]
-    under = [_power(name, -power) for name, power in dimension.items() if power < 0]
+    parts = [(name.strip("[]") + (f"^{abs(power):g}" if abs(power) != 1 else ""), power) for name, power in dimension.items()]
+    over, under = ([part for part, power in parts if sign * power > 0] for sign in (1, -1))
     return " * ".join(over or ["1"]) + "".join(f" / {part}" for part in under)
-
-
-def _power(name: str, power: float) -> str:
-    return name.strip("[]") + (f"^{power:g}" if power != 1 else "")
 
 
 Lookup = Callable[[str], Quantity]
@@ -109,17 +95,9 @@ def _angle(function: Callable[[Any], Any]) -> Callable[..., Quantity]:
     return apply
 
 
-def _where(time: np.ndarray, condition: Quantity, a: Quantity, b: Quantity) -> Quantity:
-    return Quantity(np.where(condition.values, a.values, b.values), _same(a, b))
-
-
 def _arctan2(time: np.ndarray, y: Quantity, x: Quantity) -> Quantity:
     _same(y, x)
     return Quantity(np.arctan2(y.values, x.values), _one())
-
-
-def _gradient(time: np.ndarray, x: Quantity) -> Quantity:
-    return Quantity(np.gradient(_along(time, x), time), _per_second(x))
 
 
 def _savgol_derivative(time: np.ndarray, x: Quantity, window: Quantity) -> Quantity:
@@ -187,11 +165,13 @@ FUNCTIONS: dict[str, Function] = {
     "abs": Function(("x",), "without the sign", lambda time, x: Quantity(np.abs(x.values), x.dimension)),
     "sqrt": Function(("x",), "square root", lambda _, x: Quantity(
         np.sqrt(x.values), None if x.dimension is None else x.dimension**0.5)),
-    "where": Function(("condition", "a", "b"), "a where the condition holds, else b", _where),
+    "where": Function(("condition", "a", "b"), "a where the condition holds, else b", lambda _, condition, a, b: Quantity(
+        np.where(condition.values, a.values, b.values), _same(a, b))),
     "either": Function(("a", "b"), "a where it is a number, b where it is missing", lambda _, a, b: Quantity(
         np.where(np.isfinite(a.values), a.values, b.values), _same(a, b))),
     "first": Function(("x",), "its first value that is not missing", _first),
-    "gradient": Function(("x",), "time derivative: central differences on the given times", _gradient),
+    "gradient": Function(("x",), "time derivative: central differences on the given times", lambda time, x: Quantity(
+        np.gradient(_along(time, x), time), _per_second(x))),
     "savgol_derivative": Function(("x", "seconds"), "time derivative: slope of a parabola fitted to that window (Savitzky, Golay 1964)",
                                   _savgol_derivative),
     "yaw": Function(("x", "y", "z", "w"), "heading of a quaternion of ROS poses and IMUs", _yaw),
@@ -241,15 +221,8 @@ def names(tree: ast.expr) -> set[str]:
 
 
 def evaluate(tree: ast.expr, time: np.ndarray, lookup: Lookup) -> Quantity:
-    """Evaluates a parsed expression.
-
-    Args:
-        time: (n,) s, the times of the topic.
-        lookup: a column or constant by name.
-
-    Raises:
-        ValueError: dimensions that do not fit.
-    """
+    """Evaluates a parsed expression. `time`: (n,) s, the times of the topic; `lookup`: a column or constant by name. Raises ValueError:
+    dimensions that do not fit."""
 
     def value(node: ast.expr) -> Quantity:
         if isinstance(node, ast.Constant):

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from rosbags.interfaces import Nodetype
@@ -52,14 +53,8 @@ Step = str | int | NamedElement
 
 @dataclass(frozen=True)
 class MessageField:
-    """One leaf of a message type.
-
-    Attributes:
-        path: as written.
-        steps: attribute names, array indices and named places in arrays, from the message to the leaf.
-        base: primitive type, for example "float64" or "string".
-        unit: as declared, or None.
-    """
+    """One leaf of a message type: its path as written; steps to it, attribute names, array indices and named places in arrays; primitive
+    type, such as float64 or string; and unit as declared, or None."""
 
     path: str
     steps: tuple[Step, ...]
@@ -68,17 +63,9 @@ class MessageField:
 
     def reader(self) -> Callable[[Any], Any]:
         """Returns a function from a message to the value of the leaf."""
-        steps = self.steps
-        if len(steps) == 1 and isinstance(steps[0], str):
-            name = steps[0]
-            return lambda message: getattr(message, name)
-
-        def read(message: Any) -> Any:
-            for step in steps:
-                message = follow(message, step)
-            return message
-
-        return read
+        if len(self.steps) == 1 and isinstance(self.steps[0], str):
+            return attrgetter(self.steps[0])
+        return lambda message: functools.reduce(follow, self.steps, message)
 
 
 def follow(message: Any, step: Step) -> Any:
@@ -89,16 +76,9 @@ def follow(message: Any, step: Step) -> Any:
 
 
 def find_field(store: Any, msgtype: str, path: str, where: str) -> MessageField:
-    """Follows `path` through the definition of `msgtype`.
-
-    Args:
-        store: rosbags typestore with the type.
-        where: context of the error message.
-
-    Raises:
-        InputError: no such field, an index outside a fixed array, a name in an array of unnamed elements, or a path that does not end at a
-            single value.
-    """
+    """Follows `path` through the definition of `msgtype`. `store`: rosbags typestore with the type; `where`: context of the error message.
+    Raises InputError: no such field, an index outside a fixed array, a name in an array of unnamed elements, or a path that does not end at
+    a single value."""
     if not re.fullmatch(r"[A-Za-z]\w*(\[\w+\])?(\.[A-Za-z]\w*(\[\w+\])?)*", path):
         raise InputError(f"{where}: '{path}' is not a field; write for example vx, wheel_speeds[0], speed_by_wheel[fl] or "
                          "angular_velocity.z")
@@ -147,11 +127,9 @@ def require_numeric(field: MessageField, where: str) -> None:
 
 def _describe(description: Any) -> str:
     kind, detail = description
-    if kind == Nodetype.BASE:
-        return f"a {detail[0]}"
-    if kind == Nodetype.NAME:
-        return f"a {detail}; name one of its fields"
-    return "an array; give an index such as [0]"
+    if kind in _ARRAYS:
+        return "an array; give an index such as [0]"
+    return f"a {detail[0]}" if kind == Nodetype.BASE else f"a {detail}; name one of its fields"
 
 
 def _unit(msgtype: str, path: str, owner: str, leaf: str) -> str | None:

@@ -23,7 +23,9 @@ def read_mat(source: MappedSource, path: Path) -> SourceTable:
     from scipy.io import loadmat
 
     try:
-        vectors = _read_hdf5(path) if _is_hdf5(path) else dict(_mat_vectors(loadmat(path, simplify_cells=True)))
+        with path.open("rb") as file:
+            newest = _HDF5 in file.read(1024)  # version 7.3: HDF5, behind a header of MATLAB
+        vectors = _read_hdf5(path) if newest else dict(_mat_vectors(loadmat(path, simplify_cells=True)))
     except (OSError, InputError):
         raise
     except Exception as error:  # a broken file may raise any exception
@@ -47,12 +49,6 @@ def _mat_vectors(content: Mapping[str, Any], prefix: str = "", depth: int = 0) -
             yield from _mat_vectors(value, f"{prefix}{name}.", depth + 1)
         elif isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.size > 1 and value.size == max(value.shape):
             yield f"{prefix}{name}", np.asarray(value, dtype=float).ravel()
-
-
-def _is_hdf5(path: Path) -> bool:
-    """Checks for version 7.3: HDF5, behind a header of MATLAB."""
-    with path.open("rb") as file:
-        return _HDF5 in file.read(1024)
 
 
 def _read_hdf5(path: Path) -> dict[str, np.ndarray]:
@@ -95,8 +91,7 @@ def _arrow_numbers(column: Any, where: str) -> np.ndarray:
         return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=float) * scale
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)):
         raise InputError(f"{where} is of type {kind}, not numbers")
-    values: np.ndarray = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return values
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
 
 
 def read_mdf(source: MappedSource, path: Path) -> SourceTable:
@@ -133,8 +128,7 @@ def _mdf_group(source: MappedSource, file: Any, places: Mapping[str, list[tuple[
         if len(found) == 1:
             return found[0]
         listed = ", ".join(f"{i} {name}".strip() for i, name in called.items())
-        number = "more than one" if found else "no"
-        raise InputError(f"{source.where}.group: {path} has {number} group {source.group!r}; it has {listed}")
+        raise InputError(f"{source.where}.group: {path} has {'more than one' if found else 'no'} group {source.group!r}; it has {listed}")
     needed = [column.column for column in source.columns if not column.optional]
     for name in needed:
         if name not in places:

@@ -9,13 +9,6 @@ from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.ground.ground_file import GroundDescription, load_ground
 
 TOPIC = "ground/document"
-_SUFFIXES = (".mcap", ".db3")
-
-
-def is_bag(source: str | os.PathLike[str]) -> bool:
-    """Checks that a path is a recording, not a ground file."""
-    path = Path(source)
-    return path.suffix in _SUFFIXES or path.is_dir()
 
 
 def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> GroundDescription:
@@ -40,4 +33,5 @@ def recorded_ground(bag: str | os.PathLike[str], seed: int | None = None) -> Gro
 
 def find_ground(source: str | os.PathLike[str], seed: int | None = None) -> GroundDescription:
     """Returns a ground by its name, from a file, or from a recording. Raises InputError as `load_ground` and `recorded_ground`."""
-    return recorded_ground(source, seed) if is_bag(source) else load_ground(source, seed)
+    bag = Path(source).suffix in (".mcap", ".db3") or Path(source).is_dir()
+    return recorded_ground(source, seed) if bag else load_ground(source, seed)

@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -75,25 +76,17 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
                      warn: Warn | None = None) -> dict[str, int]:
     """Writes a recording to a new bag. Creates either the whole bag at `out` or nothing.
 
-    Args:
-        source: the recording's main file, or its folder.
-        mapping: path of a mapping file.
-        out: folder to create.
-        recording: name of the recording; the stem of `source` when left out. Needed when `source` is a folder with several.
-        storage: "mcap" or "sqlite3".
-        warn: called with one line for each omitted optional part, and for values outside the range of their column.
-
-    Returns:
-        Messages written, by topic.
-
-    Raises:
-        InputError: names file, line, key or field; nothing remains at `out`.
+    `source`: the recording's main file, or its folder; `mapping`: a mapping file; `out`: folder to create; `recording`: name of the
+    recording, by default the stem of `source`, needed where that is a folder with several; `storage`: "mcap" or "sqlite3"; `warn`: called
+    with one line for each omitted optional part, and for values outside the range of their column. Returns the messages written, by topic.
+    Raises InputError: names file, line, key or field; nothing remains at `out`.
     """
     out, path = Path(out), Path(source)
     if out.exists():
         raise InputError(f"{out} exists already; choose another path or remove it")
+    warn = warn or (lambda line: None)
     rules = load_mapping(mapping)
-    reader = _Files(rules, path, recording, warn or (lambda line: None))
+    reader = _Files(rules, path, recording, warn)
     filled, left_out = [], []
     for topic in rules.topics:
         try:
@@ -101,8 +94,7 @@ def import_recording(source: str | Path, mapping: str | Path, out: str | Path, r
         except _Absent as reason:
             left_out.append(f"{topic.name} is left out: {reason}")
     for line in left_out:
-        if warn is not None:
-            warn(line)
+        warn(line)
     if not filled:
         raise InputError(f"{source}: nothing to import; {'; '.join(left_out)}")
     first = min(int(t.stamps[0]) for t in filled)
@@ -186,8 +178,8 @@ class _Files:
         return self._loaded[name]
 
     def digests(self) -> str:
-        """Names and SHA-256 of the files that were read."""
-        return ", ".join(f"{path.name} sha256:{content_digest(_files_of(path))}" for path in dict.fromkeys(self._read.values()))
+        files = {path: [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file()) for path in self._read.values()}
+        return ", ".join(f"{path.name} sha256:{content_digest(contents)}" for path, contents in files.items())
 
     def _load(self, source: MappedSource) -> _Loaded:
         path = None
@@ -197,9 +189,7 @@ class _Files:
             if source.optional and not path.exists():
                 raise _Absent(f"no file {path}")
         elif source.table is None:
-            if source.optional:
-                raise _Absent(f"{source.where} names no file for the recording '{self.recording}'")
-            raise InputError(f"{source.where} names no file for the recording '{self.recording}'")
+            raise (_Absent if source.optional else InputError)(f"{source.where} names no file for the recording '{self.recording}'")
         table = read_table(source, path, self._rules.path)
         columns = declared_columns(source, table, self._warn)
         time = self._time(source, table, columns)
@@ -234,11 +224,6 @@ class _Files:
             raise InputError(f"{table.where} has {table.rows} samples from row {clock.first_row} on, but source {clock.source} "
                              f"ends at row {len(time) - 1}")
         return time[clock.first_row:last]
-
-
-def _files_of(path: Path) -> list[Path]:
-    """Lists a file, or the files of a folder."""
-    return [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
 
 
 def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
@@ -289,7 +274,6 @@ def _fill(topic: Topic, rules: MappingFile, files: _Files) -> _Filled:
 
 
 def _messages(filled: list[_Filled]) -> Iterator[tuple[Topic, int, bytes]]:
-    """Yields all messages in order of their stamps."""
     streams = [_serialised(f) for f in filled]
     owner = np.concatenate([np.full(len(f.stamps), i) for i, f in enumerate(filled)])
     stamps = np.concatenate([f.stamps for f in filled])
@@ -303,8 +287,7 @@ def _serialised(filled: _Filled) -> Iterator[bytes]:
     topic, store = filled.topic, typestore()
     message = new_message(topic.type, float("nan") if topic.type.startswith("lfdm_ros/") else 0.0)
     for leaf, text in topic.text:
-        owner = _owner(message, leaf.steps)
-        setattr(owner, str(leaf.steps[-1]), text)
+        setattr(_owner(message, leaf.steps), str(leaf.steps[-1]), text)
     targets: list[tuple[Any, str | int, Any]] = []
     _make_room(message, [leaf.steps for leaf, _ in filled.leaves])
     for leaf, values in filled.leaves:
@@ -338,6 +321,4 @@ def _make_room(message: Any, paths: list[tuple[Step, ...]]) -> None:
 
 
 def _owner(message: Any, steps: tuple[Step, ...]) -> Any:
-    for step in steps[:-1]:
-        message = follow(message, step)
-    return message
+    return reduce(follow, steps[:-1], message)

@@ -16,31 +16,19 @@ _STATUS = "lfdm_ros/msg/SimulatorStatus"
 
 
 def bag_info(path: str | Path, digest: bool = True) -> dict[str, Any]:
-    """Returns a summary of a ROS 2 or ROS 1 bag, in JSON types.
+    """Returns a summary of a ROS 2 or ROS 1 bag, in JSON types. `digest`: also hash the content (about 10 s for a million messages).
 
-    Args:
-        path: the bag.
-        digest: also hash the content (about 10 s for a million messages).
-
-    Returns:
-        path, recording, storage, closed (bool), note (how it was recovered, or None), not_driven (why the simulated vehicle did not follow
-        its commands, or None), start (s since the epoch, None in an empty bag), duration (s), messages, size (bytes), origin (s: the stamp
-        at which Series.time is zero), topics (a list of topic, type, count, rate in Hz, start and end in s since the bag's start), custom
-        (dict), sha256 (None without digest).
-
-    Raises:
-        InputError: there is no bag, or nothing in it can be read.
+    Keys: path, recording, storage, closed (bool), note (how it was recovered, or None), not_driven (why the simulated vehicle did not
+    follow its commands, or None), start (s since the epoch, None in an empty bag), duration (s), messages, size (bytes), origin (s: the
+    stamp at which Series.time is zero), topics (a list of topic, type, count, rate in Hz, start and end in s since the bag's start), custom
+    (dict), sha256 (None without digest). Raises InputError: there is no bag, or nothing in it can be read.
     """
     if Path(path).is_file() and Path(path).suffix == ".bag":
         return _info_ros1(Path(path), digest)
     with open_bag(path) as bag:
-        return _info(bag, digest)
-
-
-def _info(bag: Bag, digest: bool) -> dict[str, Any]:
-    return {"path": str(bag.path), "recording": name_of(bag), "storage": bag.storage, "closed": bag.note is None, "note": bag.note,
-            "not_driven": not_driven(bag) or None, **_contents(bag.connections, bag.raw()), "size": _size_on_disk(bag.path),
-            "origin": bag.origin_ns() / 1e9, "custom": bag.custom, "sha256": content_sha256(bag) if digest else None}
+        return {"path": str(bag.path), "recording": name_of(bag), "storage": bag.storage, "closed": bag.note is None, "note": bag.note,
+                "not_driven": not_driven(bag) or None, **_contents(bag.connections, bag.raw()), "size": _size_on_disk(bag.path),
+                "origin": bag.origin_ns() / 1e9, "custom": bag.custom, "sha256": content_sha256(bag) if digest else None}
 
 
 def _info_ros1(path: Path, digest: bool) -> dict[str, Any]:
@@ -52,7 +40,6 @@ def _info_ros1(path: Path, digest: bool) -> dict[str, Any]:
 
 
 def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, bytes]]) -> dict[str, Any]:
-    """Returns start, duration, message count and topics."""
     entries: dict[tuple[str, str], list[int]] = {(c.topic, c.msgtype): [0, 0, 0] for c in connections}  # count, first, last
     for connection, stamp, _ in messages:
         entry = entries[connection.topic, connection.msgtype]
@@ -61,20 +48,15 @@ def _contents(connections: Iterable[Any], messages: Iterable[tuple[Any, int, byt
         entry[0] += 1
         entry[2] = stamp
     used = [entry for entry in entries.values() if entry[0]]
-    start = min((entry[1] for entry in used), default=None)
-    end = max((entry[2] for entry in used), default=None)
-    topics = []
-    for (topic, msgtype), (count, first, last) in sorted(entries.items()):
-        rate = (count - 1) / ((last - first) / 1e9) if last > first else None
-        topics.append({"topic": topic, "type": msgtype, "count": count, "rate": rate,
-                       "start": (first - start) / 1e9 if count and start is not None else None,
-                       "end": (last - start) / 1e9 if count and start is not None else None})
-    return {"start": None if start is None else start / 1e9, "duration": 0.0 if start is None or end is None else (end - start) / 1e9,
-            "messages": sum(entry[0] for entry in used), "topics": topics}
+    start, end = min((entry[1] for entry in used), default=0), max((entry[2] for entry in used), default=0)
+    topics = [{"topic": topic, "type": msgtype, "count": count, "rate": (count - 1) / ((last - first) / 1e9) if last > first else None,
+               "start": (first - start) / 1e9 if count else None, "end": (last - start) / 1e9 if count else None}
+              for (topic, msgtype), (count, first, last) in sorted(entries.items())]
+    return {"start": start / 1e9 if used else None, "duration": (end - start) / 1e9, "messages": sum(entry[0] for entry in used),
+            "topics": topics}
 
 
 def format_info(info: dict[str, Any]) -> str:
-    """Formats the summary as a table for a terminal."""
     lines = [f"recording  {info['recording']}", f"storage    {info['storage']}, {_size(info['size'])}"]
     if info["note"]:
         lines.append(f"note       {info['note']}")

@@ -27,20 +27,9 @@ from typing import Any
 
 from lfdm_ros import documents
 from lfdm_ros.bags import expressions
+from lfdm_ros.bags import mapping_keys as keys
 from lfdm_ros.bags.expressions import Quantity, from_unit, in_unit
 from lfdm_ros.bags.fields import MessageField, find_field, require_numeric
-from lfdm_ros.bags.mapping_keys import (
-    COLUMN_KEYS,
-    FILE_KEYS,
-    FORMATS,
-    HEADER,
-    ISO_8601,
-    RECORDED,
-    SOURCE_KEYS,
-    TIME_KEYS,
-    TOPIC_KEYS,
-    names,
-)
 from lfdm_ros.bags.reader import HOLD, LINEAR
 from lfdm_ros.bags.typestore import new_message, require_type, typestore
 from lfdm_ros.errors import QUOTED, InputError, prefixing, quote, suggest
@@ -64,8 +53,7 @@ class MappedColumn:
 
 @dataclass(frozen=True)
 class Clock:
-    """Origin of the times of a source: exactly one of column, rate, source and stamp (the time of the file itself). The offset shifts all.
-    """
+    """Origin of the times of a source: exactly one of column, rate, source and stamp (the file's own time). The offset shifts all."""
 
     column: str | None = None
     rate: float | None = None  # Hz
@@ -133,8 +121,9 @@ class MappingFile:
             items = dict(self.source_items[name])
             overrides = {str(stem): override for stem, override in (items.pop("by_recording", None) or {}).items()}
             where = f"{self.path}: sources.{name}"
+            allowed = [key for key in keys.names(keys.SOURCE_KEYS) if key != "by_recording"]
             for stem, override in overrides.items():
-                documents.mapping(override, f"{where}.by_recording.{stem}", optional=_OVERRIDABLE)
+                documents.mapping(override, f"{where}.by_recording.{stem}", optional=allowed)
             items.update(overrides.get(recording) or {})
             self._cache[key] = _source(name, items, where)
         return self._cache[key]
@@ -146,29 +135,23 @@ class MappingFile:
         return next(named, next(iter(self.source_items)))
 
 
-_OVERRIDABLE = tuple(name for name in names(SOURCE_KEYS) if name != "by_recording")
-
-
 def load_mapping(path: str | Path) -> MappingFile:
     """Reads and validates a mapping file. Raises InputError: naming the file and the key."""
     path = Path(path)
-    content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"), names(FILE_KEYS))
+    content = documents.mapping(documents.read_yaml(path)[0], str(path), ("sources", "topics"), keys.names(keys.FILE_KEYS))
     origin = content.get("time_origin", "keep")
     if origin not in ("keep", "zero"):
         raise InputError(f"{path}: time_origin is {quote(origin)}; write keep (the file's own time) or zero (from its first row)")
     between = content.get("between_rows", HOLD)
     if between not in (HOLD, LINEAR):
         raise InputError(f"{path}: between_rows is {quote(between)}; write {HOLD} or {LINEAR}")
-    sources = _section(content, "sources", str(path))
-    topics = _section(content, "topics", str(path))
+    sources, topics = (_section(content, key, str(path)) for key in ("sources", "topics"))
     for name, items in sources.items():
-        documents.mapping(items, f"{path}: sources.{name}", optional=names(SOURCE_KEYS))
+        documents.mapping(items, f"{path}: sources.{name}", optional=keys.names(keys.SOURCE_KEYS))
         if not isinstance(items.get("by_recording", {}), Mapping):
             raise InputError(f"{path}: sources.{name}.by_recording must map recordings to keys")
-    mapping = MappingFile(
-        path=path, time_origin=origin, between_rows=between, constants=read_constants(content.get("constants") or {}, f"{path}: constants"),
-        source_items=sources,
-        topics=tuple(_topic(name, items, f"{path}: topics.{name}", tuple(sources)) for name, items in topics.items()))
+    mapping = MappingFile(path, origin, between, read_constants(content.get("constants") or {}, f"{path}: constants"), sources, tuple(
+        _topic(name, items, f"{path}: topics.{name}", tuple(sources)) for name, items in topics.items()))
     for name, items in sources.items():
         for recording in ("", *map(str, items.get("by_recording") or {})):
             source = mapping.source(name, recording)
@@ -196,9 +179,9 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> MappedSource:
     file, table = items.get("file"), items.get("table")
     if file is not None and table is not None:
         raise InputError(f"{where}: give file or table, not both")
-    form = items.get("format") or next((f.name for f in FORMATS.values() if str(file).endswith(f.suffixes)), "csv")
-    if not isinstance(form, str) or form not in FORMATS:
-        raise InputError(f"{where}.format is {quote(form)}; write {', '.join(FORMATS)}")
+    form = items.get("format") or next((f.name for f in keys.FORMATS.values() if str(file).endswith(f.suffixes)), "csv")
+    if not isinstance(form, str) or form not in keys.FORMATS:
+        raise InputError(f"{where}.format is {quote(form)}; write {', '.join(keys.FORMATS)}")
     _check_format_keys(form, items, where)
     given = items.get("names")
     if given is not None and (not isinstance(given, list) or len(set(map(str, given))) != len(given)):
@@ -213,8 +196,8 @@ def _source(name: str, items: Mapping[str, Any], where: str) -> MappedSource:
         raise InputError(f"{where}.decimal is {quote(decimal)}; write \".\" or \",\", and another character as delimiter")
     columns = tuple(_column(str(key), value, f"{where}.columns.{key}") for key, value in _section(items, "columns", where).items())
     if form != "csv" and (dated := next((c.name for c in columns if c.dated), None)):
-        raise InputError(f"{where}.columns.{dated}: {ISO_8601} is for format csv, and this source is {form}; write a unit of time")
-    clock = _clock({} if FORMATS[form].timed and "time" not in items else _section(items, "time", where), f"{where}.time", form)
+        raise InputError(f"{where}.columns.{dated}: {keys.ISO_8601} is for format csv, and this source is {form}; write a unit of time")
+    clock = _clock({} if keys.FORMATS[form].timed and "time" not in items else _section(items, "time", where), f"{where}.time", form)
     if clock.column is not None and clock.column not in {c.name for c in columns}:
         raise InputError(f"{where}.time: column '{clock.column}' is not among its columns")
     return MappedSource(name=name, where=where, file=None if file is None else str(file), table=table, format=form, delimiter=delimiter,
@@ -243,12 +226,12 @@ def _skip_lines(items: Mapping[str, Any], where: str) -> tuple[tuple[int, int], 
 
 
 def _check_format_keys(form: str, items: Mapping[str, Any], where: str) -> None:
-    for key in FORMATS[form].needs:
+    for key in keys.FORMATS[form].needs:
         if not items.get(key):
-            text = next(declared.text for declared in SOURCE_KEYS if declared.name == key)
+            text = next(declared.text for declared in keys.SOURCE_KEYS if declared.name == key)
             raise InputError(f"{where}: a source of format {form} needs '{key}': {text}")
-    for other in FORMATS.values():
-        for key in set(other.keys) - set(FORMATS[form].keys):
+    for other in keys.FORMATS.values():
+        for key in set(other.keys) - set(keys.FORMATS[form].keys):
             if key in items:
                 raise InputError(f"{where}.{key} is for format {other.name}, and this source is {form}; leave it out, or write "
                                  f"format: {other.name}")
@@ -266,11 +249,11 @@ def _column(name: str, value: Any, where: str) -> MappedColumn:
         raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write for example "
                          f"{usable}: {{column: \"{name}\", unit: ...}}")
     items = value if isinstance(value, Mapping) else {"unit": value}
-    documents.mapping(items, where, optional=names(COLUMN_KEYS))
+    documents.mapping(items, where, optional=keys.names(keys.COLUMN_KEYS))
     if items.get("unit") is None:
         raise InputError(f"{where} has no unit; write one, for example m/s, deg or 1")
     unit = str(items["unit"])
-    unit, dated = ("s", True) if unit == ISO_8601 else (unit, False)
+    unit, dated = ("s", True) if unit == keys.ISO_8601 else (unit, False)
     with prefixing(where, ValueError):
         from_unit(0.0, unit)
     if "wraps" in items and unit not in ANGLES:
@@ -289,16 +272,17 @@ def _range(items: Mapping[str, Any], where: str) -> tuple[float, float] | None:
 
 
 def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:
-    documents.mapping(items, where, optional=names(TIME_KEYS))
+    documents.mapping(items, where, optional=keys.names(keys.TIME_KEYS))
     given = [key for key in ("column", "rate", "source", "stamp") if key in items]
     offset = read_quantity(items.get("offset", "0 s"), "s", f"{where}.offset")
-    if not given and FORMATS[form].timed:
-        return Clock(stamp=HEADER, offset=offset)
+    if not given and keys.FORMATS[form].timed:
+        return Clock(stamp=keys.HEADER, offset=offset)
     if len(given) != 1:
         raise InputError(f"{where}: give one of column, rate (with start) and source (with first_row)")
     if "stamp" in items:
-        if form != "bag" or items["stamp"] not in (HEADER, RECORDED):
-            raise InputError(f"{where}.stamp is {quote(items['stamp'])}; write {HEADER} or {RECORDED}, for a source of format bag")
+        if form != "bag" or items["stamp"] not in (keys.HEADER, keys.RECORDED):
+            raise InputError(f"{where}.stamp is {quote(items['stamp'])}; write {keys.HEADER} or {keys.RECORDED}, for a source of format "
+                             "bag")
         return Clock(stamp=items["stamp"], offset=offset)
     if "column" in items:
         return Clock(column=str(items["column"]), offset=offset)
@@ -314,7 +298,7 @@ def _clock(items: Mapping[str, Any], where: str, form: str) -> Clock:
 
 
 def _topic(name: str, items: Any, where: str, sources: tuple[str, ...]) -> Topic:
-    documents.mapping(items, where, optional=names(TOPIC_KEYS))
+    documents.mapping(items, where, optional=keys.names(keys.TOPIC_KEYS))
     msgtype = items.get("type")
     if not isinstance(msgtype, str):
         raise InputError(f"{where} has no type; write for example lfdm_ros/msg/VehicleState")
@@ -347,12 +331,9 @@ def read_constants(items: Any, where: str) -> dict[str, Quantity]:
     """Returns numbers with a unit by names for expressions. Raises InputError, after `where`: something else."""
     if not isinstance(items, Mapping):
         raise InputError(f"{where} must map names to a number and a unit")
-    constants = {}
-    for name, value in items.items():
-        if not str(name).isidentifier():
-            raise InputError(f"{where}: {quote(name)} cannot be used in an expression; write letters, digits and _")
-        constants[str(name)] = number_and_unit(value, f"{where}.{name}")
-    return constants
+    if wrong := [name for name in items if not str(name).isidentifier()]:
+        raise InputError(f"{where}: {quote(wrong[0])} cannot be used in an expression; write letters, digits and _")
+    return {str(name): number_and_unit(value, f"{where}.{name}") for name, value in items.items()}
 
 
 def read_quantity(value: Any, unit: str, where: str) -> float:

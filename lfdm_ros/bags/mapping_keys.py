@@ -18,15 +18,9 @@ class Key:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of source files.
-
-    Attributes:
-        suffixes: of files of this format, if the mapping names none.
-        reads: content of such a file, and names of its columns.
-        packages: what to install for it beside lfdm_ros; empty: nothing.
-        keys: of a source that only this format has; those in `needs` it must have.
-        timed: True if its rows include times, so that `time` may be left out.
-    """
+    """A format of source files, by their suffix if the mapping names none. reads: content of such a file, and names of its columns;
+    packages: to install for it beside lfdm_ros; keys: of a source that only this format has; those in `needs` it must have; timed: True if
+    its rows include times, so that `time` may be left out."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -113,5 +107,4 @@ TOPIC_KEYS = (
 
 
 def names(keys: Sequence[Key]) -> tuple[str, ...]:
-    """Returns the names of keys."""
     return tuple(key.name for key in keys)

@@ -30,7 +30,7 @@ _ROS2_HEADER = _HEAD.pack(HEADER, 12) + struct.pack("<I4sI", 4, b"ros2", 0)
 
 @dataclass(frozen=True)
 class Gap:
-    """Lost bytes, with the times [ns] of the messages before and after; None: there is none."""
+    """Lost bytes or messages, with the times [ns] of the messages before and after; None: there is none."""
 
     size: int
     after: int | None = None
@@ -47,34 +47,26 @@ class Range(NamedTuple):
 
 @dataclass
 class McapSurvey:
-    """A file in pieces: ranges, or bytes of a few records.
-
-    Attributes:
-        pieces: of the data section, beginning with the file's header; the summary is left out.
-        gaps: lost parts.
-        doubts: parts read although their checksum does not fit.
-    """
+    """A file in pieces, ranges or bytes of a few records: of the data section, beginning with the file's header, without the summary. gaps:
+    lost parts; doubts: parts read although their checksum does not fit."""
 
     pieces: list[Range | bytes] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     doubts: list[Gap] = field(default_factory=list)
 
     def lost(self, start: int) -> str:
-        """Describes the losses in one phrase; empty without any.
-
-        Args:
-            start: ns, of the bag: times are given in seconds since then.
-        """
-        phrases = [f"{_places(self.gaps, start)} lost"] if self.gaps else []
-        phrases += [f"{_places(self.doubts, start)} do not fit their checksum, values there may be wrong"] if self.doubts else []
+        """Describes the losses in one phrase; empty without any. `start`: ns, of the bag: times are given in seconds since then."""
+        phrases = [f"{places(self.gaps, start, 'bytes')} lost"] if self.gaps else []
+        phrases += [f"{places(self.doubts, start, 'bytes')} do not fit their checksum, values there may be wrong"] if self.doubts else []
         return "; ".join(phrases)
 
 
-def _places(gaps: list[Gap], start: int) -> str:
+def places(gaps: list[Gap], start: int, what: str) -> str:
+    """Describes the size of gaps in `what`, and their places in seconds since `start` [ns]."""
     times = [f"{'the beginning' if gap.after is None else f'{(gap.after - start) / 1e9:.3f}'} and "
              f"{'the end' if gap.before is None else f'{(gap.before - start) / 1e9:.3f} s'}" for gap in gaps]
     more = f" and {len(times) - 3} more places" if len(times) > 3 else ""
-    return f"{sum(gap.size for gap in gaps)} bytes between {', between '.join(times[:3])}{more}"
+    return f"{sum(gap.size for gap in gaps)} {what} between {', between '.join(times[:3])}{more}"
 
 
 def is_whole(path: Path) -> bool:
@@ -86,15 +78,8 @@ def is_whole(path: Path) -> bool:
 
 
 def survey(path: Path, rewritten: Path) -> McapSurvey:
-    """Reads the structure of a file, and the content of its chunks for their checksums.
-
-    Args:
-        rewritten: file to create, for the readable part of damaged chunks.
-
-    Raises:
-        InputError: it has no channel or no message.
-        OSError: it cannot be read, or `rewritten` not written.
-    """
+    """Reads the structure of a file, and the content of its chunks for their checksums. `rewritten`: file to create, for the readable part
+    of damaged chunks. Raises InputError: it has no channel or no message; OSError: it cannot be read, or `rewritten` not written."""
     size = path.stat().st_size
     if not size:
         raise InputError(f"{path} is empty")
@@ -168,7 +153,7 @@ class _McapWalk:
                     continue
                 after = self._next(position + 1)
                 if not ended:  # the summary repeats earlier records
-                    self._lose(after - position)
+                    self._open_gap += after - position
                 position = after
                 continue
             if opcode == FOOTER and data[end:end + 8] == MCAP_MAGIC:
@@ -183,8 +168,6 @@ class _McapWalk:
         if found.gaps and not (self._messages and self._defined[CHANNEL]):
             raise InputError(f"{path} has no message that can be read ({self._size} bytes); nothing can be recovered")
         return found
-
-    # --- one record ---------------------------------------------------------------------------------------------------
 
     def _at(self, position: int) -> int | None:
         """Returns the end of the record at a position; None: no record with a consistent length."""
@@ -251,18 +234,19 @@ class _McapWalk:
             channel in self._defined[CHANNEL] or (CHANNEL, channel) in self._doubtful or (CHANNEL, channel) in self._summary
             or not (self._defined[CHANNEL] or self._doubtful or self._summary))
 
-    # --- recovered and lost parts ---------------------------------------------------------------------------------
-
     def _take(self, opcode: int, start: int, end: int, head: bytes | None) -> None:
         pieces: list[Range | bytes] = [Range(start - 9, end)] if head is None else [head, Range(start, end)]
         first = last = None
         if opcode == CHUNK:
             chunk = self._chunk(start)
             if chunk is None:
-                self._lose(end - start + 9)
+                self._open_gap += end - start + 9
                 return
             replaced, first, last = chunk
-            pieces = pieces if replaced is None else [self._rewrite(replaced)]
+            if replaced is not None and self._rewritten is not None:
+                place = self._rewritten.tell()
+                self._rewritten.write(replaced)
+                pieces = [Range(place, place + len(replaced), True)]
         elif opcode == MESSAGE:
             self._messages += 1
             first = last = _MESSAGE.unpack_from(self._data, start)[2]
@@ -278,21 +262,10 @@ class _McapWalk:
             else:
                 self._found.pieces.append(piece)
 
-    def _rewrite(self, records: bytes) -> Range:
-        assert self._rewritten is not None
-        start = self._rewritten.tell()
-        self._rewritten.write(records)
-        return Range(start, start + len(records), True)
-
-    def _lose(self, size: int) -> None:
-        self._open_gap += size
-
     def _close_gap(self, before: int | None) -> None:
         if self._open_gap:
             self._found.gaps.append(Gap(self._open_gap, self._last, before))
             self._open_gap = 0
-
-    # --- definitions ----------------------------------------------------------------------------------------------------
 
     def _summarised(self) -> dict[tuple[int, int], bytes]:
         """Channels and schemas of the summary, by opcode and number: it follows the last end of data."""
@@ -315,8 +288,6 @@ class _McapWalk:
             self._defined[opcode].add(number)
         if missing:
             self._found.pieces.insert(2, b"".join(record for _, record in missing))
-
-    # --- chunks ---------------------------------------------------------------------------------------------------------
 
     def _content(self, start: int) -> tuple[bytes | None, int]:
         """Returns the records of a chunk, None where they cannot be decompressed, and their checksum, 0 without one."""
@@ -351,7 +322,7 @@ class _McapWalk:
             good.append(content[begin:finish])
         records = b"".join(good)
         if len(records) + doubtful < len(content):
-            self._lose(len(content) - len(records) - doubtful)
+            self._open_gap += len(content) - len(records) - doubtful
         if not trusted:
             self._found.doubts.append(Gap(len(records), first, last))
         return (None if whole and len(records) == len(content) else records), first, last
@@ -412,18 +383,18 @@ def _fits(data: Any, opcode: int, start: int, end: int) -> bool:
 
 
 _FIXED = {FOOTER: 20, 0x0E: 17, DATA_END: 4}
+# Sizes of numbers, and the lengths of what follows: s a text or bytes, q bytes with a length of eight, a 4 bytes of CRC.
+_LAYOUTS: dict[int, tuple[int | str, ...]] = {
+    HEADER: ("s", "s"), SCHEMA: (2, "s", "s", "s"), CHANNEL: (4, "s", "s", "s"), CHUNK: (28, "s", "q"), 0x07: (2, "s"),
+    0x08: (32, "s", 8, "s", 16), 0x09: (16, "s", "s", "q", 4), 0x0A: (40, "s", "s"), 0x0B: (42, "s"), 0x0C: ("s", "s"), 0x0D: (16, "s")}
 
 
 def _inner_length(data: Any, opcode: int, start: int) -> int | None:
     """Returns the length of a record from its content; None: no such record, or a message, which has no inner length."""
-    if opcode in _FIXED:
-        return _FIXED[opcode]
-    # Sizes of numbers, and the lengths of what follows: s a text or bytes, q bytes with a length of eight, a 4 bytes of CRC.
-    layout = _LAYOUTS.get(opcode)
-    if layout is None:
-        return None
+    if opcode not in _LAYOUTS:
+        return _FIXED.get(opcode)
     position = start
-    for part in layout:
+    for part in _LAYOUTS[opcode]:
         if isinstance(part, int):
             position += part
             continue
@@ -434,11 +405,6 @@ def _inner_length(data: Any, opcode: int, start: int) -> int | None:
         if position > len(data):
             return None
     return position - start
-
-
-_LAYOUTS: dict[int, tuple[int | str, ...]] = {
-    HEADER: ("s", "s"), SCHEMA: (2, "s", "s", "s"), CHANNEL: (4, "s", "s", "s"), CHUNK: (28, "s", "q"), 0x07: (2, "s"),
-    0x08: (32, "s", 8, "s", 16), 0x09: (16, "s", "s", "q", 4), 0x0A: (40, "s", "s"), 0x0B: (42, "s"), 0x0C: ("s", "s"), 0x0D: (16, "s")}
 
 
 def _decompressed(data: bytes, name: bytes, size: int) -> bytes | None:

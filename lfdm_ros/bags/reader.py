@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,8 @@ _SUFFIXES = {".mcap": "mcap", ".db3": "sqlite3"}
 
 @dataclass(frozen=True)
 class Series:
-    """Fields of one topic over time, in the order recorded.
-
-    Attributes:
-        time: (n,) s since the origin of the bag (see the module).
-        values: (n, F) in SI units as the message declares them; NaN where not measured.
-        stamp0: the origin, ns since the epoch: absolute time is stamp0 / 1e9 + time.
-    """
+    """Fields of one topic over time, in the order recorded: time (n,) [s] since the origin of the bag (see the module); values (n, F) in SI
+    units as the message declares them, NaN where not measured; stamp0: the origin, ns since the epoch."""
 
     time: np.ndarray
     values: np.ndarray
@@ -52,15 +47,8 @@ class Series:
 
 
 class Bag:
-    """An open bag; see `open_bag`.
-
-    Attributes:
-        path: as given.
-        storage: "mcap" or "sqlite3".
-        note: reason and extent of its recovery; None if the bag was closed properly.
-        custom: the bag's custom_data.
-        connections: rosbags connections (topic, msgtype, msgcount).
-    """
+    """An open bag; see `open_bag`. storage: "mcap" or "sqlite3"; note: reason and extent of its recovery, None if the bag was closed
+    properly; custom: its custom_data; connections: rosbags connections (topic, msgtype, msgcount)."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -80,7 +68,7 @@ class Bag:
     def __enter__(self) -> Bag:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -117,7 +105,9 @@ class Bag:
     def raw(self, connections: Sequence[Any] = ()) -> Iterator[tuple[Any, int, bytes]]:
         """Yields (connection, time of recording in ns, CDR bytes) of all messages or those of some connections, in order of time."""
         try:
-            yield from self._shuffled(connections) if self._unordered else self._reader.messages(connections=connections)
+            # Sorted here where rosbags refuses to: a file without index whose clock was reset.
+            yield from sorted(self._scan(connections), key=lambda message: message[1]) if self._unordered else \
+                self._reader.messages(connections=connections)
         except Exception as error:  # damaged content: the layers below raise various exceptions
             raise InputError(f"{self.path} is damaged: {_one_line(error)}") from None
 
@@ -151,8 +141,6 @@ class Bag:
 
     def _start(self) -> int:
         return int(self._reader.start_time) if any(c.msgcount for c in self.connections) else 0
-
-    # --- opening -----------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         if not self.path.exists():
@@ -219,7 +207,8 @@ class Bag:
             recovered = [recover(file, scratch) for file in files]
             self._reader = self._enter([file for file, _ in recovered])
             count = sum(connection.msgcount for connection in self._reader.connections)
-            self._unordered = self.storage == "mcap" and _runs_backwards(self._scan())
+            self._unordered = self.storage == "mcap" and any(
+                later < earlier for earlier, later in pairwise(stamp for _, stamp, _ in self._scan()))
         except InputError as error:
             raise InputError(f"{self.path}: {reason}; {error}") from None
         except Exception as error:  # as above
@@ -232,10 +221,6 @@ class Bag:
         for reader in self._reader.readers:
             storage: Any = reader.storage  # type: ignore[union-attr]
             yield from storage.messages_scan([c for c in connections or storage.connections if c.owner is storage])
-
-    def _shuffled(self, connections: Sequence[Any]) -> list[tuple[Any, int, bytes]]:
-        """Sorts messages by time, which rosbags refuses for a file without index whose clock was reset."""
-        return sorted(self._scan(connections), key=lambda message: message[1])
 
     def _enter(self, paths: Sequence[Any]) -> AnyReader:
         # Older bags and bags without messages have no definitions.
@@ -258,7 +243,6 @@ def decoded(store: Any, cdr: bytes, msgtype: str) -> Any:
 
 
 def is_bag_folder(path: Path) -> bool:
-    """Checks that a path is the folder of a rosbag2 recording."""
     return path.is_dir() and any(file.name == "metadata.yaml" or file.suffix in _SUFFIXES for file in path.iterdir())
 
 
@@ -270,32 +254,18 @@ def bags_in(path: Path) -> list[Path]:
 
 
 def open_bag(path: str | Path) -> Bag:
-    """Opens a bag for reading; use it as a context manager.
-
-    A bag that was not closed properly (its recorder was killed) or was truncated is read as far as possible, with a `note`.
-
-    Args:
-        path: the folder of a rosbag2 recording, or one .mcap or .db3 file.
-
-    Raises:
-        InputError: there is no bag, or it is unreadable.
-    """
+    """Opens the folder of a rosbag2 recording, or one .mcap or .db3 file, for reading; use it as a context manager. A bag that was not
+    closed properly (its recorder was killed) or was truncated is read as far as possible, with a `note`. Raises InputError: there is no
+    bag, or it is unreadable."""
     return Bag(path)
 
 
 def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
-    """Reads numeric fields of one topic.
+    """Reads numeric fields of one topic, with or without leading slash: paths into the message, for example vx, wheel_speeds[0] or
+    angular_velocity.z.
 
-    Args:
-        path: the bag.
-        topic: with or without leading slash.
-        fields: paths into the message, for example ["vx", "wheel_speeds[0]", "angular_velocity.z"].
-
-    Returns:
-        Time (n,) and values (n, F); for the origin see the module. Time can decrease where the recorded clock did.
-
-    Raises:
-        InputError: no such bag, topic or field, or the content is damaged.
+    Returns time (n,) and values (n, F); for the origin see the module. Time can decrease where the recorded clock did. Raises InputError:
+    no such bag, topic or field, or the content is damaged.
     """
     with open_bag(path) as bag:
         connections = bag.select(topic)
@@ -308,8 +278,7 @@ def read_series(path: str | Path, topic: str, fields: Sequence[str]) -> Series:
             require_numeric(leaf, where)
         readers = [leaf.reader() for leaf in leaves]
         stamped = has_header(bag.typestore, msgtype)
-        origin = bag.origin_ns()
-        zero = origin if stamped or "origin_ns" in bag.custom else bag._start()
+        zero = bag.origin_ns() if stamped or "origin_ns" in bag.custom else bag._start()
         stamps: list[int] = []
         rows: list[list[float]] = []
         for _, recorded, cdr in bag.raw(connections):
@@ -369,31 +338,16 @@ def content_sha256(bag: Bag) -> str:
         defined = connection.msgtype in bag.typestore.fielddefs
         for _, stamp, cdr in bag.raw([connection]):
             digest.update(stamp.to_bytes(8, "little", signed=True))
-            digest.update(_without_padding(bag, cdr, connection.msgtype) if defined else cdr)
+            content: Any = cdr
+            if defined:
+                with suppress(InputError):  # not a message of that type: its bytes are hashed
+                    content = bag.typestore.serialize_cdr(bag.decode(cdr, connection.msgtype), connection.msgtype)
+            digest.update(content)
         total.update(digest.digest())
     return total.hexdigest()
 
 
-def _without_padding(bag: Bag, cdr: bytes, msgtype: str) -> bytes | memoryview:
-    try:
-        message = bag.decode(cdr, msgtype)
-    except InputError:  # not a message of that type: hash its bytes
-        return cdr
-    content: memoryview = bag.typestore.serialize_cdr(message, msgtype)
-    return content
-
-
-def _runs_backwards(messages: Iterator[tuple[Any, int, bytes]]) -> bool:
-    last = -1
-    for _, stamp, _ in messages:
-        if stamp < last:
-            return True
-        last = stamp
-    return False
-
-
 def has_header(store: Any, msgtype: str) -> bool:
-    """Checks that messages of a type have a header."""
     fields = store.fielddefs.get(msgtype, ((), ()))[1]
     return bool(fields) and fields[0][0] == "header" and fields[0][1][1] == "std_msgs/msg/Header"
 

@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lfdm_ros.bags.mcap_survey import Range, is_whole, survey
+from lfdm_ros.bags.mcap_survey import Gap, Range, is_whole, places, survey
 from lfdm_ros.bags.storage import MCAP_END, CommittedSqlite3Writer
 from lfdm_ros.errors import InputError, prefixing
 
@@ -34,22 +34,16 @@ def rows(path: Path, page_size: int) -> Iterator[Row]:
     if path.stat().st_size < page_size:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        yield from _rows(content, page_size)
-
-
-def _rows(content: mmap.mmap, page_size: int) -> Iterator[Row]:
-    for number in range(len(content) // page_size):
-        page = content[number * page_size:(number + 1) * page_size]
-        start = 100 if number == 0 else 0  # the file's own header
-        if page[start] != _LEAF:
-            continue
-        count = struct.unpack_from(">H", page, start + 3)[0]
-        for i in range(min(count, (page_size - start - 8) // 2)):
-            place = struct.unpack_from(">H", page, start + 8 + 2 * i)[0]
-            try:
-                yield _row(content, page, place, page_size)
-            except (IndexError, ValueError, struct.error):  # damaged row
+        for number in range(len(content) // page_size):
+            page = content[number * page_size:(number + 1) * page_size]
+            start = 100 if number == 0 else 0  # the file's own header
+            if page[start] != _LEAF:
                 continue
+            count = struct.unpack_from(">H", page, start + 3)[0]
+            for i in range(min(count, (page_size - start - 8) // 2)):
+                place = struct.unpack_from(">H", page, start + 8 + 2 * i)[0]
+                with suppress(IndexError, ValueError, struct.error):  # damaged row
+                    yield _row(content, page, place, page_size)
 
 
 def _row(content: mmap.mmap, page: bytes, place: int, page_size: int) -> Row:
@@ -115,26 +109,17 @@ def _value(payload: bytes, position: int, kind: int) -> tuple[Any, int]:
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
     value = 0
-    for i in range(9):
+    for i in range(8):
         byte = data[position + i]
-        if i == 8:
-            return (value << 8) | byte, position + 9
         value = (value << 7) | (byte & 0x7F)
         if byte < 0x80:
             return value, position + i + 1
-    raise ValueError
+    return (value << 8) | data[position + 8], position + 9
 
 
 def recover(path: Path, scratch: Path) -> tuple[Any, Callable[[int], str]]:
     """Returns an object that AnyReader of rosbags opens, for one storage file (.mcap or .db3), and a function that describes the losses in
-    a phrase.
-
-    Args:
-        scratch: an empty folder for copies; must outlive the reader.
-
-    Raises:
-        InputError: the file is unreadable.
-    """
+    a phrase. `scratch`: an empty folder for copies; must outlive the reader. Raises InputError: the file is unreadable."""
     with prefixing(f"cannot read {path}", OSError):
         if path.suffix == ".mcap":
             rewritten = scratch / f"{path.name}.rewritten"
@@ -156,9 +141,6 @@ def is_damaged(path: Path) -> bool:
 def _is_whole_mcap(path: Path, *identity: int) -> bool:
     # Cached while the file is unchanged: a calibration opens a bag once per series.
     return is_whole(path)
-
-
-# --- MCAP ---------------------------------------------------------------------------------------------------------------
 
 
 class SplicedFile:
@@ -227,8 +209,6 @@ class _Splice(io.RawIOBase):
         super().close()
 
 
-# --- SQLite -------------------------------------------------------------------------------------------------------------
-
 _TABLES = {
     "topics": "id, name, type, serialization_format, offered_qos_profiles, type_description_hash",
     "message_definitions": "id, topic_type, encoding, encoded_message_definition, type_description_hash",
@@ -241,9 +221,8 @@ def _page_size(path: Path) -> int:
     with path.open("rb") as file:
         header = file.read(18)
     size = int.from_bytes(header[16:], "big")
-    if len(header) < 18 or size & (size - 1) or not (size == 1 or 512 <= size <= 32768):
-        return 4096
-    return size if size > 1 else 65536
+    sizes = {1: 65536, **{2**power: 2**power for power in range(9, 16)}}
+    return sizes.get(size, 4096) if len(header) == 18 else 4096
 
 
 def _beside(path: Path) -> list[Path]:
@@ -253,7 +232,6 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _is_sound(path: Path) -> bool:
-    """Runs the integrity check of SQLite."""
     if path.stat().st_size % _page_size(path):  # SQLite treats such a file as padded with zeros
         return False
     try:
@@ -291,12 +269,13 @@ def _readable_database(path: Path, scratch: Path) -> tuple[Path, Callable[[int],
     if not left:
         why = f"{unknown} messages are of topics that are lost" if unknown else f"{path.stat().st_size} bytes"
         raise InputError(f"{path.name} has no message that can be read ({why}); nothing can be recovered")
-    return copy, lambda start: "; ".join(_missing(gaps, start) + ([f"{unknown} messages of topics that are lost"] if unknown else []))
+    # Messages lost after the last one cannot be counted.
+    return copy, lambda start: "; ".join([f"{places(gaps, start, 'messages')} lost"] * bool(gaps)
+                                         + [f"{unknown} messages of topics that are lost"] * bool(unknown))
 
 
 def _belongs(values: list[Any]) -> tuple[str, Sequence[Any]]:
-    """Returns (table, values without the key) of a row; "" where it is of no table of a bag. The key's column in a row is empty.
-    """
+    """Returns (table, values without the key) of a row; "" where it is of no table of a bag. The key's column in a row is empty."""
     key, rest = values[0], values[1:]
     kinds = [type(value) for value in rest]
     if key is not None:
@@ -311,21 +290,11 @@ def _belongs(values: list[Any]) -> tuple[str, Sequence[Any]]:
     return ("message_definitions", rest) if len(rest) == 4 else ("", ())
 
 
-def _gaps(stamped: Iterable[tuple[int, int]]) -> list[tuple[int, int | None, int]]:
-    """Returns (messages, time before, time after) of each gap, times in ns; None: no message before it."""
-    gaps, last, time = list[tuple[int, int | None, int]](), 0, None
+def _gaps(stamped: Iterable[tuple[int, int]]) -> list[Gap]:
+    """Returns the gaps of messages by their numbers, which are consecutive."""
+    gaps, last, time = list[Gap](), 0, None
     for number, stamp in stamped:
         if number > last + 1:
-            gaps.append((number - last - 1, time, stamp))
+            gaps.append(Gap(number - last - 1, time, stamp))
         last, time = number, stamp
     return gaps
-
-
-def _missing(gaps: list[tuple[int, int | None, int]], start: int) -> list[str]:
-    """Describes the lost messages by their numbers, which are consecutive. Messages lost after the last one cannot be counted."""
-    if not gaps:
-        return []
-    places = [f"{'the beginning' if before is None else f'{(before - start) / 1e9:.3f}'} and {(after - start) / 1e9:.3f} s"
-              for _, before, after in gaps]
-    more = f" and {len(gaps) - 3} more places" if len(gaps) > 3 else ""
-    return [f"{sum(count for count, _, _ in gaps)} messages between {', between '.join(places[:3])}{more} lost"]

@@ -25,20 +25,14 @@ from lfdm_ros.errors import InputError, suggest
 
 
 def read_table(source: MappedSource, path: Path | None, mapping: Path) -> SourceTable:
-    """Reads the file of a source, or the table written in the mapping.
-
-    Args:
-        mapping: the mapping file, to which paths are relative.
-
-    Raises:
-        InputError: the file is missing, empty or broken, with its line; or its reader is not installed.
-    """
+    """Reads the file of a source, or the table written in the mapping. `mapping`: the mapping file, to which paths are relative. Raises
+    InputError: the file is missing, empty or broken, with its line; or its reader is not installed."""
     if path is None:
         assert source.table is not None and source.names is not None
         values = np.array(source.table, dtype=float)
         return SourceTable(f"{source.where}.table", dict(zip(source.names, values.T)), len(values), None)
     try:
-        return READERS[source.format](source, path, mapping)
+        return READERS[source.format](source, path, *([mapping] if source.format == "can" else []))
     except FileNotFoundError:
         raise InputError(f"{source.where}: no file {path}") from None
     except OSError as error:
@@ -47,14 +41,8 @@ def read_table(source: MappedSource, path: Path | None, mapping: Path) -> Source
 
 def declared_columns(source: MappedSource, table: SourceTable, warn: Callable[[str], None]) -> dict[str, Quantity]:
     """Returns the columns that the mapping declares, in SI units. Optional columns that are absent are NaN, and so are values outside their
-    range.
-
-    Args:
-        warn: called with a line for each column with values outside its range.
-
-    Raises:
-        InputError: a column is missing, or has a value that is not finite.
-    """
+    range. `warn`: called with a line for each column with values outside its range. Raises InputError: a column is missing, or has a value
+    that is not finite."""
     result = {}
     for column in source.columns:
         where = f"{source.where}.columns.{column.name}"
@@ -95,8 +83,7 @@ def check_time(time: np.ndarray, table: SourceTable) -> None:
 def in_order(time: np.ndarray) -> np.ndarray:
     """Returns the row indices (m,) sorted by time; of rows with equal stamps the last, and none with a negative stamp."""
     order = np.argsort(time, kind="stable")
-    last = np.append(np.diff(time[order]) > 0.0, True)
-    return order[last & (time[order] >= 0.0)]
+    return order[np.append(np.diff(time[order]) > 0.0, True) & (time[order] >= 0.0)]
 
 
 def _read_csv(source: MappedSource, path: Path) -> SourceTable:
@@ -163,10 +150,7 @@ def _read_csv(source: MappedSource, path: Path) -> SourceTable:
 
 def _of_comment(record: list[str]) -> list[str]:
     """Returns the names in a line that begins with # and may be a header."""
-    cells = [cell.strip() for cell in record]
-    if cells:
-        cells[0] = cells[0].lstrip("# \t")
-    return cells if all(cells) else [cell for cell in cells if cell]
+    return [name for i, cell in enumerate(record) if (name := cell.strip() if i else cell.strip().lstrip("# \t"))]
 
 
 def _transposed(source: MappedSource, where: str, rows: list[list[str]], lines: list[int]) -> SourceTable:
@@ -225,18 +209,6 @@ def _read_npy(source: MappedSource, path: Path) -> SourceTable:
     if source.names is None or len(source.names) != len(columns):
         raise InputError(f"{path} has {len(columns)} columns; {source.where}.names must list as many")
     return SourceTable(str(path), dict(zip(source.names, columns.astype(float))), columns.shape[1], None)
-
-
-# By the names of `mapping_keys.FORMATS`.
-READERS: dict[str, Callable[[MappedSource, Path, Path], SourceTable]] = {
-    "csv": lambda source, path, mapping: _read_csv(source, path),
-    "mat": lambda source, path, mapping: formats.read_mat(source, path),
-    "npy": lambda source, path, mapping: _read_npy(source, path),
-    "parquet": lambda source, path, mapping: formats.read_parquet(source, path),
-    "mdf": lambda source, path, mapping: formats.read_mdf(source, path),
-    "can": formats.read_can,
-    "bag": lambda source, path, mapping: read_topic(source, path),
-}
 
 
 @dataclass(frozen=True)
@@ -319,3 +291,9 @@ def _ros1(path: Path, topic: str) -> Iterator[_Messages]:
             raise InputError(f"{path}: topic '{topic}' has messages of several types: {', '.join(sorted({c.msgtype for c in found}))}")
         yield _Messages(reader.typestore, found[0].msgtype, (
             (recorded, reader.deserialize(raw, connection.msgtype)) for connection, recorded, raw in reader.messages(connections=found)))
+
+
+# By the names of `mapping_keys.FORMATS`; that of CAN logs takes the mapping file, too.
+READERS: dict[str, Callable[..., SourceTable]] = {
+    "csv": _read_csv, "mat": formats.read_mat, "npy": _read_npy, "parquet": formats.read_parquet, "mdf": formats.read_mdf,
+    "can": formats.read_can, "bag": read_topic}

@@ -35,9 +35,7 @@ MCAP_END = struct.pack("<BQI", 0x0F, 4, 0) + struct.pack("<BQQQI", 0x02, 20, 0, 
 
 
 class _OnDisk:
-    """Index of each chunk, which McapWriter keeps in a list until the end, in a file without a name: two entries a second would fill the
-    memory.
-    """
+    """Index of each chunk in a file without a name; in McapWriter's list two entries a second would fill the memory."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - as long as the bag is open
@@ -45,8 +43,7 @@ class _OnDisk:
 
     def append(self, record: io.BytesIO) -> None:
         content = record.getbuffer()
-        self._file.write(len(content).to_bytes(4, "little"))
-        self._file.write(content)
+        self._file.write(len(content).to_bytes(4, "little") + content)
         self._number += 1
 
     def __len__(self) -> int:

@@ -76,8 +76,7 @@ def _nested(description: Any) -> str | None:
 def new_message(msgtype: str, real: float = 0.0) -> Any:
     """Returns a message with every field set: `real` in each floating-point number, 0, False, "" or empty elsewhere."""
     store = typestore()
-    values = {name: _default(store, description, real) for name, description in store.fielddefs[msgtype][1]}
-    return store.types[msgtype](**values)
+    return store.types[msgtype](**{name: _default(store, description, real) for name, description in store.fielddefs[msgtype][1]})
 
 
 def _default(store: Any, description: Any, real: float) -> Any:

@@ -6,7 +6,6 @@ import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rosbags.interfaces import Qos
@@ -25,17 +24,9 @@ class BagWriter:
     """A new bag. Thread-safe; while it is open, at most the last second is lost when the process is killed.
 
     Stamps are times of reception. They may decrease, as when a simulated clock is reset; other tools may then refuse the bag of a killed
-    recorder.
-
-    Args:
-        path: folder to create; must not exist.
-        storage: "mcap" or "sqlite3".
-        recording: name of the recording; the folder's name when left out.
-        origin_ns: the stamp at which `Series.time` is zero, for example 0 for simulated time; see `lfdm_ros.bags.reader`.
-        custom: further text entries for the bag's custom_data.
-
-    Raises:
-        InputError: the path exists, cannot be created, or the storage is unknown. Writing raises it if the disk is full.
+    recorder. `path`: folder to create; `storage`: "mcap" or "sqlite3"; `recording`: its name, by default the folder's; `origin_ns`: the
+    stamp at which `Series.time` is zero, for example 0 for simulated time; `custom`: further text entries for the bag's custom_data. Raises
+    InputError: the path exists, cannot be created, or the storage is unknown; writing: the disk is full.
     """
 
     def __init__(self, path: str | Path, storage: str = "mcap", recording: str | None = None, origin_ns: int | None = None,
@@ -66,8 +57,7 @@ class BagWriter:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # Closes the bag properly after any end of the recording.
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -86,15 +76,9 @@ class BagWriter:
             raise InputError(self._failed(self._failure)) from None
 
     def write_raw(self, topic: str, msgtype: str, stamp_ns: int, cdr: bytes | memoryview) -> None:
-        """Appends a serialised message.
-
-        Args:
-            stamp_ns: time of reception, ns since the epoch, not negative.
-            cdr: the message in CDR, with its 4-byte header, as rclpy delivers and serialises it.
-
-        Raises:
-            InputError: unknown type, another type on the same topic, or the disk refuses.
-        """
+        """Appends a serialised message. `stamp_ns`: time of reception, ns since the epoch, not negative; `cdr`: the message in CDR, with
+        its 4-byte header, as rclpy delivers and serialises it. Raises InputError: unknown type, another type on the same topic, or the disk
+        refuses."""
         with self._lock:
             if self._failure is not None:
                 raise InputError(self._failed(self._failure))
@@ -138,10 +122,9 @@ class BagWriter:
 
     def _connect(self, topic: str, msgtype: str) -> Any:
         require_type(msgtype)
-        connection = self._writer.add_connection(
+        self._connections[topic] = self._writer.add_connection(
             topic, msgtype, typestore=typestore(), offered_qos_profiles=self._offered.get(topic, ()))
-        self._connections[topic] = connection
-        return connection
+        return self._connections[topic]
 
     def _keep(self) -> None:
         while not self._closing.wait(_CHECKPOINT_PERIOD):

@@ -57,8 +57,7 @@ def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[st
     angle = built.angle(steering, built.prepare(Record(**{f.name: p[f.name] for f in part.parameters})))
     rear = p["cg_to_rear_axle"]
     yaw_rate = speed * np.tan(angle) / (p["cg_to_front_axle"] + rear)
-    sensor = nuisances.get(MISALIGNMENT, 0.0)
-    yaw = recorded.get("yaw", 0.0) - sensor + integrate.cumulative_trapezoid(yaw_rate, data.times, initial=0.0)
+    yaw = recorded.get("yaw", 0.0) - nuisances.get(MISALIGNMENT, 0.0) + integrate.cumulative_trapezoid(yaw_rate, data.times, initial=0.0)
     vy, c, s = rear * yaw_rate, np.cos(yaw), np.sin(yaw)
     rates = {"x": speed * c - vy * s, "y": speed * s + vy * c}
     columns = {"vx": speed, "vy": vy, "yaw_rate": yaw_rate, "yaw": yaw,
@@ -67,18 +66,14 @@ def kinematic(data: Dataset, vehicle: Vehicle, model: str, nuisances: Mapping[st
     sensors = OutputPath(data.channels, names)
     responses = np.stack([columns.get(name, np.full(len(speed), np.nan)) for name in sensors.channels], axis=1)
     measured = sensors.measured(responses[:, :, None], values)[:, :, 0]
-    out: np.ndarray = np.where(np.isin(data.channels, CHANNELS), measured, np.nan)
-    return out
+    return np.where(np.isin(data.channels, CHANNELS), measured, np.nan)
 
 
 def fit_kinematic(datasets: Sequence[Dataset], vehicle: Vehicle, model: str,
                   to: Sequence[tuple[str, ...]] = (("yaw_rate",), PLACE)) -> dict[str, float] | None:
     """Fits the lag, scale and offset of the steering of a kinematic bicycle by least squares on the yaw rate; without one, on the position,
-    with the misalignment of the heading too. None without either, or without a speed.
-
-    Args:
-        to: channels to fit; the first measured ones are used.
-    """
+    with the misalignment of the heading too. None without either, or without a speed. `to`: channels to fit; the first measured ones are
+    used."""
     usable = [data for data in datasets if _speed(data) is not None]
     shared_channels = set.intersection(*(set(data.channels) for data in usable)) if usable else set()
     compared = next((names for names in to if set(names) <= shared_channels), ())
@@ -103,14 +98,12 @@ def fit_kinematic(datasets: Sequence[Dataset], vehicle: Vehicle, model: str,
 
 
 def _steering_part(model: str) -> Part:
-    names = {field.name for field in get_model(model).parameters}
-    return MAP if MAP.parameters[0].name in names else LINEAR
+    return MAP if MAP.parameters[0].name in {field.name for field in get_model(model).parameters} else LINEAR
 
 
 def _speed(data: Dataset) -> np.ndarray | None:
     if "vx" in data.following:
-        prescribed: np.ndarray = data.prescribed[:, data.following.index("vx")]
-        return prescribed
+        return np.asarray(data.prescribed[:, data.following.index("vx")])
     if "vx" not in data.channels:
         return None
     values = data.observed[:, data.channels.index("vx")]
@@ -133,14 +126,8 @@ def fit_to_positions(result: StageResult, recipe: Recipe) -> dict[str, float]:
 
 
 def judge_stage(result: StageResult, recipe: Recipe, fits: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Judges a stage by the pieces that its split held out, with all positions that were recorded there.
-
-    Args:
-        fits: nuisances of kinematic bicycles that were fitted to the same pieces as the stage.
-
-    Returns:
-        As `judge`.
-    """
+    """Judges a stage, as `judge`, by the pieces that its split held out, with all positions that were recorded there. `fits`: nuisances of
+    kinematic bicycles that were fitted to the same pieces as the stage."""
     if not result.data.held_out:
         return not_compared("no pieces were held out; a `split` with `take: even` holds every other one out")
     if not fits:
@@ -168,8 +155,7 @@ def judge(likelihood: RolloutLikelihood, point: np.ndarray, vehicle: Vehicle, ba
     the RMSE of the other channels in JUDGED. The first quantity whose mean difference over the pieces exceeds its standard error decides.
 
     Args:
-        likelihood: of the pieces.
-        point: of its unknowns.
+        likelihood, point: of the pieces, and of its unknowns.
         baselines: nuisances of each kinematic bicycle, which gets the model's inputs and, where the speed is not prescribed, its speed. The
             one with the smallest error in the first channel compared counts.
         fitted: channels; vy is compared only if fitted, since it depends on where it is measured.
@@ -226,15 +212,13 @@ def _words(found: Mapping[str, Any], model: str) -> str:
         return (f"{what}, {row['model']:.3g} {JUDGED[which]} against {row['kinematic']:.3g} (difference {row['difference']:.2g} ± "
                 f"{row['standard_error']:.2g})")
 
-    every = "; ".join(describe(which) for which in rows)
     fitted = ", ".join(f"{which} {value:.3g}{' s' if which.endswith('.lag') else ''}" for which, value in found["nuisances"].items())
     bicycle = f"a kinematic bicycle ({fitted})" if fitted else "a kinematic bicycle"
-    beside = f"Mean errors of {model} against the bicycle's on the {found['pieces']} pieces that were not fitted: {every}."
-    if found["recommended"] == KINEMATIC:
-        return f"Recommended: {bicycle} instead of {model}, since it is better in {name}. {beside}"
-    if found["recommended"] == MODEL:
-        return f"Recommended: {model}, which is better in {name} than {bicycle}. {beside}"
-    return f"Recommended: {model}, which is no better than {bicycle}, and no worse. {beside}"
+    verdict = {KINEMATIC: f"{bicycle} instead of {model}, since it is better in {name}",
+               MODEL: f"{model}, which is better in {name} than {bicycle}",
+               EITHER: f"{model}, which is no better than {bicycle}, and no worse"}[found["recommended"]]
+    return (f"Recommended: {verdict}. Mean errors of {model} against the bicycle's on the {found['pieces']} pieces that were not fitted: "
+            f"{'; '.join(map(describe, rows))}.")
 
 
 def _row(errors: np.ndarray) -> dict[str, Any]:

@@ -66,5 +66,4 @@ class Checkpoints:
             os.fsync(file.fileno())
 
     def clear(self) -> None:
-        """Removes all: the results are written."""
         shutil.rmtree(self._folder, ignore_errors=True)

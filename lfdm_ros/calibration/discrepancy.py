@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
-from lfdm_ros.calibration.predictive import coverage, lag_one
+from lfdm_ros.calibration.predictive import coverage, evenly, lag_one
 from lfdm_ros.calibration.stage import StageModel, stage_model
 from lfdm_ros.inference.identifiability import information_root, units, whiten
 from lfdm_ros.inference.plan import AR1, INFLATED, RHO, SIGMA, WHITE, CalibratedParameter, Recipe, Stage
@@ -57,10 +58,9 @@ class Whiteness:
 
 def whiteness(series: Sequence[np.ndarray], rho: float = 0.0) -> Whiteness:
     """Tests the errors of data sets (K,) each, NaN without a measurement; with `rho`, of their innovations at this correlation."""
-    runs = []
-    for errors in series:
-        finite = errors[np.isfinite(errors)]
-        runs.append(finite if not rho else (finite[1:] - rho * finite[:-1]))
+    runs = [errors[np.isfinite(errors)] for errors in series]
+    if rho:
+        runs = [run[1:] - rho * run[:-1] for run in runs]
     count = sum(map(len, runs))
     lags = min(LAGS, max(1, count // 5), *(max(1, len(run) - 1) for run in runs))
     squares = sum(float(run @ run) for run in runs)
@@ -103,20 +103,14 @@ def errors_of(result: StageResult) -> dict[str, dict[str, Any]]:
         assumed = result.stage.errors
         widening = {WHITE: 1.0 if plain.white else plain.widening, AR1: math.sqrt((1.0 + rho) / (1.0 - rho)),
                     INFLATED: weights[label] ** -0.5}
-        row = {"assumed": assumed, "needed": _needed(plain, residual), "sigma": sigma, "rho": rho if assumed == AR1 else None,
-               "weight": weights[label],
+        needed = WHITE if plain.white else (
+            AR1 if whiteness(residual, min(0.999, max(0.0, lag_one(residual)))).white else INFLATED)
+        row = {"assumed": assumed, "needed": needed, "sigma": sigma, "rho": rho if assumed == AR1 else None, "weight": weights[label],
                "lag_1": left.lag_one, "ljung_box_p": left.p, "samples": plain.count,
-               "effective_samples": float(plain.count) if plain.white else plain.effective,
-               "coverage_50": coverage(members, 0.5), "coverage_90": coverage(members),
-               "widening": widening[assumed], "white": left.white}
+               "effective_samples": float(plain.count) if plain.white else plain.effective, "coverage_50": coverage(members, 0.5),
+               "coverage_90": coverage(members), "widening": widening[assumed], "white": left.white}
         out[label] = {**row, "text": _words(label, row, left)}
     return out
-
-
-def _needed(plain: Whiteness, residual: Sequence[np.ndarray]) -> str:
-    if plain.white:
-        return WHITE
-    return AR1 if whiteness(residual, min(0.999, max(0.0, lag_one(residual)))).white else INFLATED
 
 
 def _words(label: str, row: Mapping[str, Any], whiteness: Whiteness) -> str:
@@ -143,7 +137,6 @@ def fit_warnings(rmse: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
 
 
 def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """Yields warnings about the errors of a stage."""
     for label, row in errors.items():
         if row["assumed"] == WHITE and not row["white"]:
             yield (f"residuals of {label} are not white (lag-1 correlation {row['lag_1']:.2f}); the model misses something, sigma "
@@ -152,9 +145,6 @@ def error_warnings(errors: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
         elif row["assumed"] == AR1 and not row["white"]:
             yield (f"residuals of {label} are correlated beyond their neighbours (lag-1 correlation {row['lag_1']:.2f} after rho "
                    f"{row['rho']:.2f}); the model misses something slow, and intervals are still too narrow; use errors: {INFLATED}")
-
-
-# -- Stages and recordings against each other ---------------------------------------------------------------------------------
 
 
 def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[str, float]]:
@@ -166,13 +156,13 @@ def together(recipe: Recipe, results: Sequence[StageResult]) -> dict[str, dict[s
     if len(whole) < 2:
         return {}
     final = whole[-1].after
-    out = {}
+    out: dict[str, dict[str, float]] = {}
     for result in whole:
         separate = _rmse(result, recipe, result.vehicle, [result.run.point[name] for name in result.unknowns])
         back = [p.value_in(final.parameters) for p in result.stage.parameters]
         back += [result.run.point[name] for name in result.unknowns[len(back):]]
-        for label, value in _rmse(result, recipe, final, back).items():
-            out[f"{result.stage.name}/{label}"] = {"own": separate[label], "together": value}
+        out |= {f"{result.stage.name}/{label}": {"own": separate[label], "together": value}
+                for label, value in _rmse(result, recipe, final, back).items()}
     return out
 
 
@@ -207,18 +197,18 @@ def alone(recipe: Recipe, results: Sequence[StageResult],
              for recording in {data.recording.sha256: data.recording for _, data in result.data.fitted}.values()]
     if len(pairs) < 2:
         return {}
-    pairs = [pairs[i] for i in np.unique(np.linspace(0, len(pairs) - 1, RECORDINGS).astype(int))]
+    pairs = [pairs[i] for i in evenly(len(pairs), RECORDINGS)]
     parameters = _all_parameters([result.stage for result in whole])
+    physical = {parameter.name for parameter in parameters}
     out: dict[str, dict[str, dict[str, float]]] = {}
     for result, sha256, name in pairs:
         report(f"what {name} alone says")
         stage = replace(result.stage, parameters=tuple(parameters))
         single = stage_model(stage, result.data.part(frozenset([sha256])), recipe, whole[-1].after, result.likelihood.weights)
-        physical = {parameter.name for parameter in parameters}
         start = np.array([value if key in physical else result.run.point.get(key, value)
                           for key, value in zip(single.unknowns, single.start)])
-        rho = {group.label: result.run.draws.get(RHO + group.label, np.zeros(1)).mean() for group in single.likelihood.groups}
-        found = _gauss_newton(single, start, [float(rho[group.label]) for group in single.likelihood.groups])
+        rho = [float(result.run.draws.get(RHO + group.label, np.zeros(1)).mean()) for group in single.likelihood.groups]
+        found = _gauss_newton(single, start, rho)
         if found is None:
             continue
         q, width = found
@@ -243,8 +233,7 @@ def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -
     def values(x: np.ndarray) -> np.ndarray:
         q = np.array([prior.value(c) for prior, c in zip(priors, x * spread)])
         margin = 1e-6 * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
-        inside: np.ndarray = np.clip(q, lower + margin, upper - margin)
-        return inside
+        return np.asarray(np.clip(q, lower + margin, upper - margin))
 
     def deviations(errors: Sequence[np.ndarray]) -> list[tuple[float, float]]:
         return [(float(np.sqrt((error**2).mean())), r) for error, r in zip(errors, rho)]
@@ -278,26 +267,17 @@ def _gauss_newton(single: StageModel, start: np.ndarray, rho: Sequence[float]) -
 
 def _all_parameters(stages: Sequence[Stage]) -> list[CalibratedParameter]:
     found: list[CalibratedParameter] = []
-    taken: set[str] = set()
     for parameter in (p for stage in stages for p in stage.parameters):
-        targets = {target for target, _ in parameter.targets}
-        if not targets & taken:
+        if not {target for target, _ in parameter.targets} & {target for other in found for target, _ in other.targets}:
             found.append(parameter)
-            taken |= targets
     return found
 
 
 def apart(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, float]:
     """Finds the two recordings that differ most about an unknown, and the difference in standard deviations."""
-    best = ("", "", 0.0)
-    names = list(estimates)
-    for i, a in enumerate(names):
-        for b in names[:i]:
-            one, other = estimates[a], estimates[b]
-            distance = abs(one["estimate"] - other["estimate"]) / math.hypot(one["sd"], other["sd"])
-            if distance > best[2]:
-                best = (b, a, distance)
-    return best
+    distances = [(a, b, abs(one["estimate"] - other["estimate"]) / math.hypot(one["sd"], other["sd"]))
+                 for (a, one), (b, other) in combinations(estimates.items(), 2)]
+    return max(distances, key=lambda pair: pair[2], default=("", "", 0.0))
 
 
 def alone_warnings(conflicts: Mapping[str, Mapping[str, Mapping[str, float]]], shown: Mapping[str, str]) -> Iterable[str]:

@@ -107,25 +107,17 @@ def _unknown(name: str, spec: Any, where: str) -> Prior:
 
 
 def _places(node: Any, seed: int, where: str) -> np.ndarray:
-    """Draws the places of a survey evenly over an area."""
     spec = mapping(node, where, (), ("x", "y", "count"))
     low, high = np.transpose([interval(spec.get(key, [0.0, 40.0]), f"{where}.{key}") for key in ("x", "y")])
     count = integer(spec.get("count", 40), f"{where}.count", MIN_PLACES, 2000)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,))).uniform(low, high, (count, 2))
 
 
-# -- Survey -----------------------------------------------------------------------------------------------------------------------
-
-
 def read_survey(path: str | os.PathLike[str], recipe: FieldRecipe) -> Observations:
     """Reads measured friction from CSV with a header: x, y [m], friction [1], and optionally, where the recipe holds sigma_n, noise, the
-    standard deviation of each latent value.
-
-    Raises:
-        InputError: not such a file, a friction that the recipe's link does not have, or fewer than 8 places; names file and line.
-    """
-    content = read_text(Path(path), "survey", MAX_SURVEY_SIZE)
-    rows = list(csv.reader(io.StringIO(content)))
+    standard deviation of each latent value. Raises InputError: not such a file, a friction that the recipe's link does not have, or fewer
+    than 8 places; names file and line."""
+    rows = list(csv.reader(io.StringIO(read_text(Path(path), "survey", MAX_SURVEY_SIZE))))
     header = [cell.strip() for cell in rows[0]] if rows else []
     missing = [name for name in COLUMNS if name not in header]
     other = [name for name in header if name not in (*COLUMNS, NOISE)]
@@ -168,17 +160,9 @@ def calibrate_field(recipe: FieldRecipe, survey: str | os.PathLike[str], out: st
                     progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
     """Infers the unknowns and writes posterior.nc, summary.json and ground.yaml, a ground with the posterior means and the survey.
 
-    Args:
-        survey: CSV, see `read_survey`.
-        draws, chains, seed, options: of the sampler, instead of the recipe's.
-        progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
-
-    Returns:
-        The contents of summary.json.
-
-    Raises:
-        InputError: the survey does not fit the recipe, no such option, or `out` cannot be written.
-        KeyboardInterrupt: stopped; nothing is written.
+    `survey`: CSV, see `read_survey`; `draws`, `chains`, `seed`, `options`: of the sampler, instead of the recipe's; `progress`: called
+    between likelihood calls; it may raise KeyboardInterrupt to stop, and nothing is written. Returns the contents of summary.json. Raises
+    InputError: the survey does not fit the recipe, no such option, or `out` cannot be written.
     """
     observations = read_survey(survey, recipe)
     settings = SMC.having({**recipe.options, **(options or {})}).settings

@@ -46,13 +46,8 @@ class GateResult:
 
 
 def verdicts(summary: Mapping[str, Any], last: Mapping[str, Any] | None, speed: float | None, limits: GateLimits) -> list[GateResult]:
-    """Evaluates all gates, in order.
-
-    Args:
-        summary: of the posterior to be applied, as in summary.json.
-        last: of the posterior in force; None: the vehicle file is in force.
-        speed: of the vehicle [m/s]; None: unknown.
-    """
+    """Evaluates all gates, in order. `summary`: of the posterior to be applied, as in summary.json; `last`: of the posterior in force;
+    None: the vehicle file is in force; `speed`: of the vehicle [m/s]; None: unknown."""
     return [finished(summary), r_hat(summary, limits.r_hat), ess(summary, limits.ess), coverage(summary, *limits.coverage),
             bounds(summary), change_sd(summary, last, limits.change_sd), change_relative(summary, last, limits.change_relative),
             slow(summary, speed, limits.speed, limits.slow)]
@@ -64,7 +59,6 @@ def refused(verdicts: Iterable[GateResult]) -> str:
 
 
 def finished(summary: Mapping[str, Any]) -> GateResult:
-    """Checks that the calibration ran to its end."""
     interrupted = bool(summary.get("interrupted"))
     stages = ", ".join(finished_stages(summary))
     return GateResult("finished", not interrupted, f"all stages done: {stages}" if not interrupted else
@@ -77,13 +71,11 @@ def finished_stages(summary: Mapping[str, Any]) -> list[str]:
 
 
 def r_hat(summary: Mapping[str, Any], largest: float) -> GateResult:
-    """Checks that the chains agree."""
     return _judge("r_hat", _diagnostic(summary, "r_hat"), max, lambda value: value <= largest, f"at most {largest:g} is allowed", "R-hat",
                   ".4g")
 
 
 def ess(summary: Mapping[str, Any], least: float) -> GateResult:
-    """Checks that there are enough independent draws."""
     return _judge("ess", _diagnostic(summary, "ess_bulk"), min, lambda value: value >= least, f"at least {least:g} is asked", "bulk ESS",
                   ".0f")
 
@@ -103,14 +95,10 @@ def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> GateResu
 
 def bounds(summary: Mapping[str, Any]) -> GateResult:
     """Checks that each vehicle parameter, and its 94 % interval, is physically possible as the models declare it."""
-    values = _passed_on(summary)
-    for stage in summary["stages"]:
-        for name, row in stage["parameters"].items():
-            for target, factor in (row.get("targets") or {}).items():
-                for end in ("hdi_3%", "hdi_97%"):
-                    if row.get(end) is not None:
-                        values.append((f"{target} ({end} of {name})", target, factor * float(row[end])))
-    for label, name, value in values:
+    ends = [(f"{target} ({end} of {name})", target, factor * float(row[end])) for stage in summary["stages"]
+            for name, row in stage["parameters"].items() for target, factor in (row.get("targets") or {}).items()
+            for end in ("hdi_3%", "hdi_97%") if row.get(end) is not None]
+    for label, name, value in (*_passed_on(summary), *ends):
         try:
             check(name, math.nan if value is None else value, label)
         except InputError as error:
@@ -142,8 +130,6 @@ def slow(summary: Mapping[str, Any], speed: float | None, most: float, patterns:
         return GateResult(SPEED, False, f"the vehicle's speed is not known (no fresh vehicle/state); {what} at {most:g} m/s or less")
     return GateResult(SPEED, abs(speed) <= most, f"the vehicle drives at {abs(speed):.2f} m/s; {what} at {most:g} m/s or less")
 
-
-# ---- contents of summary.json ------------------------------------------------------------------------------------------------
 
 def _passed_on(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
     """Lists (label, vehicle parameter, value) of all stages."""

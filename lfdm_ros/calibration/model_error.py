@@ -18,9 +18,8 @@ prediction (Vovk et al. 2005; Romano et al. 2019 for widths that differ): errors
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize, stats
@@ -98,22 +97,11 @@ class ModelError:
 
     def variance(self, elapsed: np.ndarray, level: np.ndarray) -> np.ndarray:
         """Returns the variance (K,) at times since the run began, for a response of level `level`."""
-        out: np.ndarray = _terms(elapsed, level) @ [self.constant, self.drift, self.ramp, self.share]
-        return out
+        return np.asarray(_terms(elapsed, level) @ [self.constant, self.drift, self.ramp, self.share])
 
     def correlation(self, interval: float) -> float:
         """Returns the correlation of neighbours at a distance in time [s]."""
         return float(np.exp(-interval / self.memory))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the entries of summary.json."""
-        return asdict(self)
-
-    @staticmethod
-    def of(row: Mapping[str, Any]) -> ModelError:
-        """Reads the entries written by `as_dict`."""
-        return ModelError(**{name: row[name] for name in ModelError.__dataclass_fields__})
-
 
 def learn(pieces: Sequence[PieceErrors], source: str) -> ModelError | None:
     """Learns the model error from pieces; None if they are too few."""
@@ -167,8 +155,7 @@ def _likeliest(terms: np.ndarray, error: np.ndarray, spread: np.ndarray, weight:
         root = np.sqrt(weight) / np.maximum(spread + scaled @ found, floor)
         step, _ = optimize.nnls(scaled * root[:, None], excess * root)
         found = 0.5 * (found + step)
-    out: np.ndarray = found / unit
-    return out
+    return np.asarray(found / unit)
 
 
 def _scale(error: np.ndarray, spread: np.ndarray, variance: np.ndarray, weight: np.ndarray, independent: float) -> float:

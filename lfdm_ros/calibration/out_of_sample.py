@@ -14,7 +14,7 @@ blocks (Rad and Maleki 2020; Giordano et al. 2019), shortened where it raises th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def _row(label: str, pieces: Sequence[PieceErrors], source: str, lost: int) -> d
     found = learn(pieces, source)
     row = {"source": source, "pieces": len(pieces), "samples": len(z), "rmse": float(np.sqrt(squares.mean())),
            "coverage_90": float((z <= GAUSSIAN).sum()) / (len(z) + lost), "lost": lost, "widening": float(np.quantile(z, 0.9)) / GAUSSIAN,
-           "coverage_90_widened": tried(pieces), "model_error": found.as_dict() if found else None}
+           "coverage_90_widened": tried(pieces), "model_error": asdict(found) if found else None}
     return {**row, "text": _words(label, row)}
 
 
@@ -83,7 +83,6 @@ def right(row: Mapping[str, Any]) -> bool:
 
 
 def out_of_sample_warnings(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """Yields warnings about the intervals of a stage."""
     yield from (row["text"] for row in rows.values() if row["coverage_90"] < RIGHT[0])
 
 
@@ -130,13 +129,8 @@ class _Rows:
 
 
 def cross_validate(likelihood: RolloutLikelihood, priors: Sequence[Prior], q: np.ndarray, noise: Noise) -> dict[str, list[PieceErrors]]:
-    """Returns the finite errors of each group in the blocks left out in turn.
-
-    Args:
-        priors: of the unknowns, in the order of q.
-        q: (Q,) the posterior's mode or mean.
-        noise: of each group: standard deviation, correlation of neighbours.
-    """
+    """Returns the finite errors of each group in the blocks left out in turn. `priors`: of the unknowns, in the order of q; `q`: (Q,) the
+    posterior's mode or mean; `noise`: of each group: standard deviation, correlation of neighbours."""
     rows = _folds(likelihood)
     with np.errstate(all="ignore"):
         slopes, errors = likelihood.error_slopes(q), [error[0] for error in likelihood.errors(q[None])]
@@ -180,17 +174,13 @@ def cross_validate(likelihood: RolloutLikelihood, priors: Sequence[Prior], q: np
 
 def _folds(likelihood: RolloutLikelihood) -> list[_Rows]:
     places = [likelihood.places(g) for g in range(len(likelihood.groups))]
-    sets = [np.unique(data) for data, _, _ in places]
     # Groups of too few data sets are cut in time.
-    cut = {int(i) for members in sets if len(members) < FOLDS for i in members}
+    cut = {int(i) for data, _, _ in places if len(members := np.unique(data)) < FOLDS for i in members}
     order = {i: place % FOLDS for place, i in enumerate(i for i in range(len(likelihood.datasets)) if i not in cut)}
-    out = []
-    for data, channel, row in places:
-        length, whole = (np.array(values)[data] for values in (
-            [len(one.times) for one in likelihood.datasets], [order.get(i, 0) for i in range(len(likelihood.datasets))]))
-        fold = np.where(np.isin(data, list(cut)), row * FOLDS // length, whole)
-        out.append(_Rows(data, channel, row, fold))
-    return out
+    lengths = np.array([len(one.times) for one in likelihood.datasets])
+    whole = np.array([order.get(i, 0) for i in range(len(likelihood.datasets))])
+    return [_Rows(data, channel, row, np.where(np.isin(data, list(cut)), row * FOLDS // lengths[data], whole[data]))
+            for data, channel, row in places]
 
 
 def _sensor(likelihood: RolloutLikelihood, rows: _Rows) -> float:
@@ -205,8 +195,7 @@ def _moved(priors: Sequence[Prior], q: np.ndarray, step: np.ndarray) -> np.ndarr
     lower, upper = np.array([prior.bounds() for prior in priors]).T
     moved = q + step
     moved = np.where(moved <= lower, 0.5 * (q + lower), moved)
-    result: np.ndarray = np.where(moved >= upper, 0.5 * (q + upper), moved)
-    return result
+    return np.asarray(np.where(moved >= upper, 0.5 * (q + upper), moved))
 
 
 def _best(tried: Sequence[Sequence[np.ndarray]], whiten: Callable[[Sequence[np.ndarray]], list[np.ndarray]],

@@ -81,10 +81,9 @@ def pieces_csv(pieces: Sequence[Piece], use: str) -> str:
     covered = list(dict.fromkeys(name for piece in pieces for name in piece.coverage))
     rows = [["piece", "start", "end", "use", "mean_speed", "max_lateral_acceleration", *(f"rmse_{name}" for name in channels),
              *(f"coverage_90_{name}" for name in covered)]]
-    for number, piece in enumerate(pieces):
-        rows.append([piece.name or str(number), f"{piece.start:.3f}", f"{piece.end:.3f}", use, f"{np.nanmean(piece.motion[:, 0]):.4g}",
-                     f"{np.nanmax(np.abs(piece.motion[:, 1])):.4g}", *(_number(piece.rmse.get(name)) for name in channels),
-                     *(_number(piece.coverage.get(name)) for name in covered)])
+    rows += [[piece.name or str(number), f"{piece.start:.3f}", f"{piece.end:.3f}", use, f"{np.nanmean(piece.motion[:, 0]):.4g}",
+              f"{np.nanmax(np.abs(piece.motion[:, 1])):.4g}", *(_number(piece.rmse.get(name)) for name in channels),
+              *(_number(piece.coverage.get(name)) for name in covered)] for number, piece in enumerate(pieces)]
     return _text(rows)
 
 

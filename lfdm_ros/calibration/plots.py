@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from lfdm_ros import reports
-from lfdm_ros.calibration.predictive import lag_one
+from lfdm_ros.calibration.predictive import evenly, lag_one
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.libraries import arviz
 
@@ -27,8 +27,8 @@ LAGS = 40  # of an autocorrelation
 DATA, POSTERIOR, PRIOR = reports.INK, reports.BLUE, reports.ORANGE
 
 
-def to_png(figure: Figure) -> str:
-    """Encodes the figure as a data URI: PNG of few colours, a third of the size."""
+def to_image(figure: Figure) -> str:
+    """Returns the figure as an element of a page: PNG of few colours, a third of the size."""
     from PIL import Image
 
     figure.set_dpi(DPI)
@@ -37,12 +37,7 @@ def to_png(figure: Figure) -> str:
     drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
     small = io.BytesIO()
     drawn.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, format="png")
-    return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode()
-
-
-def to_image(figure: Figure) -> str:
-    """Returns the figure as an element of a page."""
-    return f'<img alt="" src="{to_png(figure)}">'
+    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}">'
 
 
 def posteriors(draws: Mapping[str, np.ndarray], priors: Mapping[str, Prior], labels: Mapping[str, str]) -> Figure:
@@ -150,7 +145,8 @@ def pairs(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
     figure = Figure(figsize=(1.0 + 1.35 * len(names), 0.8 + 1.25 * len(names)), layout="constrained")
     axes = figure.subplots(len(names), len(names), squeeze=False)
     flat = {name: draws[name].ravel() for name in names}
-    some = np.unique(np.linspace(0, len(flat[names[0]]) - 1, 500).astype(int))
+    broken = [labels[name].replace("_", "\n", 1).replace(" [", "\n[") for name in names]
+    some = evenly(len(flat[names[0]]), 500)
     for (i, j), axis in np.ndenumerate(axes):
         if j > i:
             axis.set_visible(False)
@@ -160,21 +156,15 @@ def pairs(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
             axis.set_yticks([])
         else:
             axis.plot(flat[names[j]][some], flat[names[i]][some], ".", color=POSTERIOR, ms=1.5, alpha=0.6)
-        axis.tick_params(labelsize=6)
         axis.locator_params(nbins=3)
-        _label(axis, _broken(labels[names[j]]) if i == len(names) - 1 else "", _broken(labels[names[i]]) if j == 0 and i else "")
+        _label(axis, broken[j] if i == len(names) - 1 else "", broken[i] if j == 0 and i else "")
         axis.tick_params(labelsize=6, labelbottom=i == len(names) - 1, labelleft=j == 0 and i > 0)
     return figure
-
-
-def _broken(label: str) -> str:
-    return label.replace("_", "\n", 1).replace(" [", "\n[")
 
 
 def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], points: int = 8) -> Figure:
     """Draws bulk and tail ESS against the number of draws; it should rise linearly."""
     az = arviz()
-
     figure, axes = _grid(len(draws), columns=3, height=1.8)
     for axis, (name, values) in zip(axes, draws.items()):
         counts = np.unique(np.linspace(values.shape[1] / points, values.shape[1], points).astype(int))
@@ -191,7 +181,6 @@ def ess_evolution(draws: Mapping[str, np.ndarray], labels: Mapping[str, str], po
 
 
 def correlations(draws: Mapping[str, np.ndarray], labels: Mapping[str, str]) -> Figure:
-    """Draws the correlation of every pair of unknowns."""
     names = list(draws)
     matrix = np.corrcoef([draws[name].ravel() for name in names])
     size = 2.6 + 0.42 * len(names)

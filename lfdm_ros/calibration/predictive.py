@@ -49,22 +49,19 @@ class Ranks:
     def inside(self, level: float) -> np.ndarray:
         """Returns the mask (R, C) of values in the central `level` interval of the draws; False where a draw or the measurement is NaN."""
         whole = self._less + self._same + self._more == self._count
-        mask: np.ndarray = whole & self._reaches((1.0 - level) / 2.0) & self._stays_below((1.0 + level) / 2.0)
-        return mask
+        return np.asarray(whole & self._reaches((1.0 - level) / 2.0) & self._stays_below((1.0 + level) / 2.0))
 
     def _reaches(self, p: float) -> np.ndarray:
         # The p-quantile lies between the draws of ranks i and i + 1 in ascending order.
         i, share = self._place(p)
         last = self._less + self._same - 1  # rank of the largest draw not above the value
         between = self._observed >= _between(np.where(self._same > 0, self._observed, self._under), self._over, share)
-        reached: np.ndarray = (last > i) | ((last == i) & between)
-        return reached
+        return np.asarray((last > i) | ((last == i) & between))
 
     def _stays_below(self, p: float) -> np.ndarray:
         i, share = self._place(p)
         between = self._observed <= _between(self._under, np.where(self._same > 0, self._observed, self._over), share)
-        below: np.ndarray = (self._less <= i) | ((self._less == i + 1) & between)
-        return below
+        return np.asarray((self._less <= i) | ((self._less == i + 1) & between))
 
     def _place(self, p: float) -> tuple[int, float]:
         whole, share = divmod((self._count - 1) * p, 1.0)
@@ -76,8 +73,7 @@ def _between(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
     if share == 0.0:
         return a
     with np.errstate(invalid="ignore"):
-        between: np.ndarray = b - (b - a) * (1.0 - share) if share >= 0.5 else a + (b - a) * share
-        return between
+        return np.asarray(b - (b - a) * (1.0 - share) if share >= 0.5 else a + (b - a) * share)
 
 
 @dataclass(frozen=True)
@@ -136,8 +132,8 @@ def predict_draws(likelihood: RolloutLikelihood, q: np.ndarray, sigma: Sequence[
     """
     point = q.mean(axis=(0, 1)) if point is None else point
     chains, draws, width = q.shape
-    index = _evenly(draws, -(-PREDICTIVE_DRAWS // chains))
-    chosen = _evenly(len(index), -(-stored // chains)) if noise else np.zeros(0, int)
+    index = evenly(draws, -(-PREDICTIVE_DRAWS // chains))
+    chosen = evenly(len(index), -(-stored // chains)) if noise else np.zeros(0, int)
     flat = q[:, index].reshape(chains * len(index), width)
     out = []
     for number, (deviation, correlation) in enumerate(zip(sigma, rho)):
@@ -157,8 +153,8 @@ def _predict(likelihood: RolloutLikelihood, number: int, q: np.ndarray, sigma: n
     chains, index, chosen = places
     rows = _rows(data)
     observed, count = data.observed[rows], len(q)
-    of_rmse = _evenly(count, RMSE_DRAWS)
-    of_sample = of_rmse[_evenly(len(of_rmse), shown)]
+    of_rmse = evenly(count, RMSE_DRAWS)
+    of_sample = of_rmse[evenly(len(of_rmse), shown)]
     of_noisy = (np.arange(chains)[:, None] * len(index) + chosen).ravel()
     total, ranks, widened = np.zeros(observed.shape), Ranks(observed), Ranks(observed) if errors else None
     spread = np.zeros(observed.shape)
@@ -203,15 +199,14 @@ def _noise(rng: np.random.Generator, data: Dataset, rows: np.ndarray, sigma: np.
     """Draws errors (n, R, C) at the rows where something was measured; sigma, rho (n, C)."""
     if rho.any():  # neighbours are those of the grid
         return np.moveaxis(correlated_noise(rng, (*sigma.shape, len(data.times)), sigma, rho)[:, :, rows], 1, 2)
-    noise: np.ndarray = rng.standard_normal((len(sigma), len(rows), sigma.shape[1])) * sigma[:, None]
-    return noise
+    return np.asarray(rng.standard_normal((len(sigma), len(rows), sigma.shape[1])) * sigma[:, None])
 
 
 def _rows(data: Dataset) -> np.ndarray:
     return np.flatnonzero(np.isfinite(data.observed).any(axis=1))
 
 
-def _evenly(count: int, size: int) -> np.ndarray:
+def evenly(count: int, size: int) -> np.ndarray:
     """Returns the indices of `size` of `count` items, or of all, evenly."""
     return np.unique(np.linspace(0, count - 1, min(count, size)).astype(int))
 
@@ -266,7 +261,6 @@ def compare(data: Sequence[tuple[Sequence[str], Predictive]]) -> dict[str, Compa
 
 
 def compared(members: Sequence[Member]) -> Compared:
-    """Compares the predictions of one label with the measurements."""
     squares = np.sum([one.squares[:, c] for one, c in members], axis=0)
     alive = np.all([one.alive[:, c] for one, c in members], axis=0)
     each = np.where(alive, np.sqrt(squares / _measured(members)), np.inf)

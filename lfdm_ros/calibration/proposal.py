@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,14 +49,10 @@ def propose(bags: Sequence[str | Path], vehicle: Vehicle, vehicle_name: str, cal
             before: Sequence[str] = (), *, model: str = "", sampler: str = "", exact_steering: bool = False) -> Proposal:
     """Proposes a recipe for the lateral dynamics of a vehicle, from all of the bags together.
 
-    Args:
-        vehicle_name: as the recipe is to name it: a name in config/vehicles or a path.
-        called: how the bags are called in the recipe's comments, where they will be elsewhere; before: commands that make them.
-        model, sampler: to be used; empty: as the recordings suggest.
-        exact_steering: the recorded angle of the road wheels is exact, as a simulator's, and has no unknown scale.
-
-    Raises:
-        InputError: no bag has speed and steering, or the vehicle can be no such model.
+    `vehicle_name`: as the recipe is to name it, a name in config/vehicles or a path; `called`: how the bags are called in the recipe's
+    comments, where they will be elsewhere; `before`: commands that make them; `model`, `sampler`: to be used; empty: as the recordings
+    suggest; `exact_steering`: the recorded angle of the road wheels is exact, as a simulator's, and has no unknown scale. Raises
+    InputError: no bag has speed and steering, or the vehicle can be no such model.
     """
     surveys: list[RecordingSurvey] = []
     refused: list[str] = []
@@ -105,14 +102,12 @@ class _Writer:
                 self._log(f"WARNING: {one.recording.name}: {len(one.beyond)} samples of the steering lie beyond the full lock of "
                           f"{lock:.3g} rad, the first at {one.beyond[0]:.2f} s, and nothing can be driven with them: leave spikes out in "
                           "the mapping (range: [LEAST, MOST] at their column), else correct unit, ratio or max_road_wheel_angle")
-        body = [*self._model(), *self._windows(), *self._stage()]
+        body = [*self._model(), *self._windows(), *self._inputs(), *self._errors(), *self._nuisances(), *self._parameters(),
+                *self._channels()]
         return Proposal("\n".join([*head, *body]) + "\n", tuple(self.reasons))
 
-    def _log(self, text: str) -> str:
+    def _log(self, text: str) -> None:
         self.reasons.append(text)
-        return text
-
-    # -- Parts of the recipe -------------------------------------------------------------------------------------------------------
 
     def _model(self) -> list[str]:
         friction = self.p.get("friction_max", self.p.get("friction_front", 0.9))
@@ -148,11 +143,10 @@ class _Writer:
                 f"draws: {500 if self.use_least_squares else 1000}", "chains: 4", f"sampler: {sampler}", "stages:", "  - name: lateral"]
 
     def _can_be(self, model: str) -> bool:
-        try:
+        with suppress(InputError):
             self.vehicle.model(model)
-        except InputError:
-            return False
-        return True
+            return True
+        return False
 
     def _pieces(self) -> int:
         self.piece = min(LENGTHS, key=lambda length: abs(length - PIECE * self.size))
@@ -166,9 +160,8 @@ class _Writer:
             f"{fitted} are too few to hold any out: record more"))
         segments = [(one, i, window) for one in self.surveys for i, window in enumerate(sorted(one.stretches[:STRETCHES]))
                     if window[1] - window[0] >= self.piece]
-        dropped = [one for one in self.surveys if len(one.stretches) > STRETCHES]
-        for one in dropped:
-            self._log(f"{one.recording.name}: of {len(one.stretches)} stretches in which it moves the {STRETCHES} longest are used")
+        self.reasons += [f"{one.recording.name}: of {len(one.stretches)} stretches in which it moves the {STRETCHES} longest are used"
+                         for one in self.surveys if len(one.stretches) > STRETCHES]
         if not segments:
             raise InputError(f"{self.surveys[0].recording.path}: no stretch is as long as a piece of {self.piece:g} s")
         out = ["    segments:"]
@@ -178,9 +171,6 @@ class _Writer:
             out.append(f"      - {{name: {name}, recording: \"{one.recording.name}\", window: [{math.ceil(10 * start) / 10:g}, "
                        f"{math.floor(10 * end) / 10:g}]}}")
         return [*out, f"    split: {{length: {{value: {self.piece:g}, unit: s}}, take: {'even' if held_out else 'all'}}}"]
-
-    def _stage(self) -> list[str]:
-        return [*self._inputs(), *self._errors(), *self._nuisances(), *self._parameters(), *self._channels()]
 
     def _inputs(self) -> list[str]:
         self._log("the speed follows the recording: drive and brakes need not be right to learn the tyres")
@@ -211,8 +201,7 @@ class _Writer:
             self._log(f"steering.offset and steering.scale: {gain}; a scale that is wrong would pass for soft or stiff tyres")
             prior = f'{{prior: log_normal, median: 1, log_sd: {spread:g}, unit: "1"}}'
             lines.append(f"      steering.scale: {prior}  # or tyres make up for it")
-        lag = max(0.05 * self.size, behind)
-        response = RESPONSE * self.size
+        lag, response = max(0.05 * self.size, behind), RESPONSE * self.size
         if 0.0 <= behind <= MAX_RESPONSE * self.size:
             finding = f"the yaw rate is {behind:.2g} s behind the steering, part of it the vehicle's own"
         else:
@@ -231,11 +220,11 @@ class _Writer:
         return lines
 
     def _parameters(self) -> list[str]:
-        self._log(f"{self._stiffness_text()}, within a factor of {math.exp(STIFFNESS_SPREAD):.2g}")
-        lines = ["    parameters:"]
-        for name, targets in self._stiffnesses().items():
-            source = self.vehicle.sources.get(targets[0], "").partition(":")[0] or "of the file"
-            lines.append(f"      {name}: {self._prior(name, targets, STIFFNESS_SPREAD)}  # {source}")
+        unknowns, about = self._stiffnesses()
+        self._log(f"{about}, within a factor of {math.exp(STIFFNESS_SPREAD):.2g}")
+        lines = ["    parameters:", *(
+            f"      {name}: {self._prior(name, targets, STIFFNESS_SPREAD)}  # "
+            f"{self.vehicle.sources.get(targets[0], '').partition(':')[0] or 'of the file'}" for name, targets in unknowns.items())]
         grip = next(([*names] for names in GRIP if set(names) <= set(self.declared)), [])
         if grip and self.share >= SLIDING:
             name = "friction" if len(grip) > 1 else grip[0]
@@ -253,25 +242,19 @@ class _Writer:
             lines += [f"      {name}: {self._prior(name, targets, ROLL_SPREAD)}" for name, targets in ROLL.items()]
         return lines
 
-    def _stiffnesses(self) -> dict[str, list[str]]:
-        """Unknowns of the tyres' response to small slip, each with its parameters; for other tyres all parameters of the tyre."""
+    def _stiffnesses(self) -> tuple[dict[str, list[str]], str]:
+        """Returns the unknowns of the tyres' response to small slip, each with its parameters, in words too; for other tyres all parameters
+        of the tyre."""
         if "cornering_stiffness_front" in self.declared:
-            return {name: [name] for name in ("cornering_stiffness_front", "cornering_stiffness_rear")}
+            axles = ("cornering_stiffness_front", "cornering_stiffness_rear")
+            values = " and ".join(f"{self.p[name]:.3g}" for name in axles)
+            return {name: [name] for name in axles}, f"cornering stiffnesses: about the file's ({values} N/rad a wheel)"
         if "tmeasy_lateral_slope_nominal" in self.declared:
-            return {"lateral_slope": ["tmeasy_lateral_slope_nominal", "tmeasy_lateral_slope_double"]}
-        return {field.name: [field.name] for field in SLOTS["tyre"][self._tyre()].parameters if self.p[field.name] != 0.0}
-
-    def _stiffness_text(self) -> str:
-        unknowns = self._stiffnesses()
-        if "cornering_stiffness_front" in unknowns:
-            values = " and ".join(f"{self.p[name]:.3g}" for name in unknowns)
-            return f"cornering stiffnesses: about the file's ({values} N/rad a wheel)"
-        if "lateral_slope" in unknowns:
-            return "lateral_slope: how steep the tyres' lateral force begins, about the file's at one load and at twice that"
-        return f"{', '.join(unknowns)}: all that tyre {self._tyre()} has, about the file's; leave in those of lateral forces"
-
-    def _tyre(self) -> str:
-        return next(part for part in self.spec.split("/")[1:] if part in SLOTS["tyre"])
+            return ({"lateral_slope": ["tmeasy_lateral_slope_nominal", "tmeasy_lateral_slope_double"]},
+                    "lateral_slope: how steep the tyres' lateral force begins, about the file's at one load and at twice that")
+        tyre = next(part for part in self.spec.split("/")[1:] if part in SLOTS["tyre"])
+        unknowns = {field.name: [field.name] for field in SLOTS["tyre"][tyre].parameters if self.p[field.name] != 0.0}
+        return unknowns, f"{', '.join(unknowns)}: all that tyre {tyre} has, about the file's; leave in those of lateral forces"
 
     def _prior(self, name: str, targets: Sequence[str], spread: float) -> str:
         """Returns a log-normal about the file's values, all of `targets` in their proportion; truncated normal where that would leave their
@@ -318,10 +301,9 @@ class _Writer:
                       f"{centre:.2f} m ahead; {remedy}")
         if "eight_dof" in self.model:
             chosen += ["roll", "roll_rate"]
-        lines = ["    channels:"]
+        lines, places = ["    channels:"], {"x": 5.0 * self.size, "y": 5.0 * self.size, "yaw": 0.2}
         for name in chosen:
-            spread = float(np.median([one.measured[name] for one in self.surveys])) if name not in ("x", "y", "yaw") else \
-                {"yaw": 0.2}.get(name, 5.0 * self.size)
+            spread = places.get(name) or float(np.median([one.measured[name] for one in self.surveys]))
             noise = max(NOISE * spread, *(one.scatter[name] for one in self.surveys))
             lines.append(f"      {name}: {{topic: {DEFAULT_STATE}, noise: {{prior: log_normal, median: {_written(noise, 2)}, log_sd: 1.0, "
                          f"unit: {states[name]}}}}}")

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,9 +36,8 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
     model_name = text(top["model"], f"{where}: model")
     model = get_model(vehicle.spec(model_name))  # the recipe may fix parameters that the vehicle lacks
     declared = {field.name: field for field in model.parameters}
-    fixed = {}
-    for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items():
-        fixed[key] = check(key, quantity(entry, declared[key].unit, f"{where}: parameters.{key}")[0], f"{where}: parameters")
+    fixed = {key: check(key, quantity(entry, declared[key].unit, f"{where}: parameters.{key}")[0], f"{where}: parameters")
+             for key, entry in mapping(top.get("parameters", {}), f"{where}: parameters", (), declared).items()}
     step = quantity(top.get("step", {"value": 0.005, "unit": "s"}), "s", f"{where}: step")[0]
     if not 0.0 < step <= 0.1:
         raise InputError(f"{where}: step: {step} s is outside (0, 0.1]")
@@ -48,43 +47,31 @@ def load_recipe(name: str | os.PathLike[str], errors: str | None = None, ground:
         content += f"\n# ground: {ground}\n"
     else:
         ground = text(top["ground"], f"{where}: ground") if "ground" in top else ""
-    content += _content_of(ground, where)
+    if ground not in ("", RECORDED):
+        with prefixing(f"{where}: ground"):  # the file may change
+            content += f"\n# {json.dumps(find_ground(ground).document)}\n"
     if errors is not None:
         _choice(errors, plan.ERRORS, "errors")
         content += f"\n# errors: {errors}\n"  # part of the recipe
     stages = tuple(_stage(entry if errors is None or not isinstance(entry, dict) else {**entry, "errors": errors},
                           here, states, declared) for here, entry in listed)
-    _check_stages(stages, where)
-    _check_ranges(stages, declared, where)
-    sampler, options = _sampler(top.get("sampler", DEFAULT), f"{where}: sampler")
+    _check_stages(stages, declared, where)
+    node = top.get("sampler", DEFAULT)  # a name, or {name: NAME, OPTION: VALUE ...}
+    options = dict(node) if isinstance(node, Mapping) else {"name": node}
+    sampler = SAMPLERS.find(text(options.pop("name", None), f"{where}: sampler.name"), f"{where}: sampler")
+    settings = sampler.having(options, f"{where}: sampler").settings
     return plan.Recipe(
         path=path, text=content, model=model.name if vehicle.spec(model.name) == model.name else model_name, vehicle=vehicle, step=step,
-        fixed=fixed, stages=stages,
-        seed=integer(top.get("seed", 1), f"{where}: seed", *SEEDS), draws=integer(top.get("draws", 1000), f"{where}: draws", *DRAWS),
-        chains=integer(top.get("chains", 8), f"{where}: chains", *CHAINS),
-        sampler=sampler, options=options, note=" ".join(str(top.get("note", "")).split()), ground=ground)
-
-
-def _content_of(ground: str, where: str) -> str:
-    """Returns the content of a ground's file as part of the recipe's text, since the file may change. Raises InputError: no such file."""
-    if ground in ("", RECORDED):
-        return ""
-    with prefixing(f"{where}: ground"):
-        return f"\n# {json.dumps(find_ground(ground).document)}\n"
+        fixed=fixed, stages=stages, seed=integer(top.get("seed", 1), f"{where}: seed", *SEEDS),
+        draws=integer(top.get("draws", 1000), f"{where}: draws", *DRAWS), chains=integer(top.get("chains", 8), f"{where}: chains", *CHAINS),
+        sampler=sampler.name, options={name: settings[name] for name in options}, ground=ground,
+        note=" ".join(str(top.get("note", "")).split()))
 
 
 def sampled_by(recipe: plan.Recipe, name: str | None, options: Mapping[str, Any] | None) -> plan.Recipe:
     """Returns the recipe with another sampler and options, by default those of the recipe."""
     chosen = recipe.options if name in (None, recipe.sampler) else {}
     return replace(recipe, sampler=name or recipe.sampler, options={**chosen, **(options or {})})
-
-
-def _sampler(node: Any, where: str) -> tuple[str, Mapping[str, float]]:
-    """Reads a name, or {name: NAME, OPTION: VALUE ...}."""
-    named = dict(node) if isinstance(node, Mapping) else {"name": node}
-    sampler = SAMPLERS.find(text(named.pop("name", None), f"{where}.name"), where)
-    settings = sampler.having(named, where).settings
-    return sampler.name, {name: settings[name] for name in named}
 
 
 def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mapping[str, Field]) -> plan.Stage:
@@ -115,10 +102,12 @@ def _stage(entry: Any, where: str, states: Mapping[str, Field], declared: Mappin
                      mapping(stage.get("nuisance", {}), f"{where}.nuisance", (), stage.get("nuisance") or {}).items())
     # A stage may infer measurement parameters alone.
     parameters = _nonempty(stage.get("parameters"), f"{where}.parameters") if "parameters" in stage or not nuisance else {}
+    squares = mapping(stage.get("least_squares", {}), f"{where}.least_squares", (), ("scale", "minimiser"))
     return plan.Stage(
         name=name, segments=segments, nuisance=nuisance, errors=errors,
         parameters=tuple(_parameter(key, spec, f"{where}.parameters", declared) for key, spec in parameters.items()),
-        objective=_objective(stage.get("least_squares", {}), f"{where}.least_squares"))
+        objective=plan.Objective(*(_choice(squares.get(key, choices[0]), choices, f"{where}.least_squares.{key}") for key, choices in
+                                   (("scale", plan.SCALES), ("minimiser", plan.MINIMISERS)))))
 
 
 # Keys of a segment; those of the stage are the defaults.
@@ -154,8 +143,7 @@ def _segment(entry: Any, where: str, shared: Mapping[str, Any], correlation: Pri
             raise InputError(f"{where}.prescribed.{state}: only a continuous state that is not estimated can follow a recording")
     channels = []
     for key, node in _nonempty(spec["channels"], f"{where}.channels").items():
-        label = f"{name}.{key}" if "channels" in overrides else key
-        channels.append(_channel(key, node, f"{where}.channels", states, label, correlation))
+        channels.append(_channel(key, node, f"{where}.channels", states, f"{name}.{key}" if "channels" in overrides else key, correlation))
         if key in prescribed:
             raise InputError(f"{where}.channels.{key}: it is prescribed, so it says nothing; leave it out of one of the two")
     return plan.Segment(
@@ -176,8 +164,7 @@ def _split(entry: Any, where: str) -> plan.Split:
 
 def _place(name: str, entry: Any, where: str) -> tuple[str, str]:
     spec = mapping(entry, where, (), ("topic", "field"))
-    return (text(spec.get("topic", plan.DEFAULT_STATE), f"{where}.topic"),
-            text(spec.get("field", plan.field_of(name)), f"{where}.field"))
+    return text(spec.get("topic", plan.DEFAULT_STATE), f"{where}.topic"), text(spec.get("field", plan.field_of(name)), f"{where}.field")
 
 
 def _inputs(entry: Any, where: str, declared: Mapping[str, Field]) -> plan.Inputs:
@@ -266,26 +253,18 @@ def _steering(entry: Any, where: str, declared: Mapping[str, Field]) -> plan.Ste
     return plan.SteeringSource(topic, field, scale, per)
 
 
-def _objective(entry: Any, where: str) -> plan.Objective:
-    spec = mapping(entry, where, (), ("scale", "minimiser"))
-    return plan.Objective(_choice(spec.get("scale", plan.SCALES[0]), plan.SCALES, f"{where}.scale"),
-                     _choice(spec.get("minimiser", plan.MINIMISERS[0]), plan.MINIMISERS, f"{where}.minimiser"))
-
-
 def _choice(value: Any, choices: Iterable[str], where: str) -> str:
     if value not in choices:
         raise InputError(f"{where}: {quote(value)} is not one of: {', '.join(choices)}")
     return str(value)
 
 
-def _check_stages(stages: Iterable[plan.Stage], where: str) -> None:
-    names: set[str] = set()
+def _check_stages(stages: Sequence[plan.Stage], declared: Mapping[str, Field], where: str) -> None:
     unknowns: dict[str, str] = {}
     inferred: dict[str, str] = {}
-    for stage in stages:
-        if stage.name in names:
+    for i, stage in enumerate(stages):
+        if any(stage.name == other.name for other in stages[:i]):
             raise InputError(f"{where}: stages: two are called '{stage.name}'; give each its own name")
-        names.add(stage.name)
         for parameter in stage.parameters:
             if parameter.name in unknowns:
                 raise InputError(f"{where}: stages ({stage.name}).parameters.{parameter.name}: stage '{unknowns[parameter.name]}' has "
@@ -296,10 +275,7 @@ def _check_stages(stages: Iterable[plan.Stage], where: str) -> None:
                     raise InputError(f"{where}: stages ({stage.name}).parameters.{parameter.name}: '{target}' is inferred already in stage "
                                      f"'{inferred[target]}' and would be overwritten; infer it in one stage only")
                 inferred[target] = stage.name
-
-
-def _check_ranges(stages: Iterable[plan.Stage], declared: Mapping[str, Field], where: str) -> None:
-    """Reports priors that extend beyond the range of their parameters, all in one message."""
+    # All in one message.
     outside = [f"stages ({stage.name}).parameters.{parameter.name}: the prior reaches outside the range of {target}: {beyond}"
                for stage in stages for parameter in stage.parameters for target, factor in parameter.targets
                if (beyond := parameter.prior.oversteps(declared[target].lower / factor, declared[target].upper / factor))]

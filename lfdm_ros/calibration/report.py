@@ -15,12 +15,12 @@ from lfdm_ros.calibration.baselines import MODEL
 from lfdm_ros.calibration.discrepancy import apart
 from lfdm_ros.calibration.out_of_sample import HELD_OUT, NEARLY, right
 from lfdm_ros.calibration.pieces import Piece, worst
-from lfdm_ros.calibration.predictive import Predictive
+from lfdm_ros.calibration.predictive import Predictive, evenly
 from lfdm_ros.calibration.summary import far_out, summary_name
 from lfdm_ros.inference.dataset import Dataset
 from lfdm_ros.inference.identifiability import in_words
 from lfdm_ros.inference.plan import SIGMA, Recipe
-from lfdm_ros.models import Field, get_model
+from lfdm_ros.models import get_model
 from lfdm_ros.reports import html_page, html_table
 from lfdm_ros.samplers.sampler import SAMPLERS
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lfdm_ros.calibration.stage import StageResult
 
 FIGURES = 4  # data sets that are shown
-
 MAX_TRACES = 24  # unknowns with traces
 GOOD, FAIR, BAD = "good", "fair", "bad"
 KNOWLEDGE = ((0.1, "well known"), (0.5, "known"), (0.9, "hardly known"))  # posterior over prior standard deviation, below which
@@ -49,23 +48,16 @@ def calibration_report(recipe: Recipe, results: Sequence[StageResult], summary: 
               "<h2>Does the model fit?</h2><p>RMSE of the response to the values that are passed on, and beside it the middle 90 % of the "
               "RMSEs of single draws; of the prior, that of its medians. Out of sample: of pieces that were held out, or left out in turn; "
               "the share of the measurements inside the 90 % interval there, by parameters and noise alone and widened by the model error "
-              "that was learned.</p>",
-              _fit_table(summary), *_errors(summary),
-              *_contradictions(summary), *_warnings(summary["warnings"])]
-    fields = _fields(recipe.model)
+              "that was learned.</p>", _fit_table(summary), *_errors(summary), *_contradictions(summary), *_warnings(summary["warnings"])]
     for result, stage in zip(results, summary["stages"]):
-        parts += _stage(result, stage, fields)
+        parts += _stage(result, stage, recipe.model)
     parts += _provenance(recipe, summary)
     return html_page(f"Calibration of {_e(summary['vehicle'])}", parts)
 
 
 def _verdict(summary: Mapping[str, Any]) -> str:
-    """Writes the first line of a report: the model or the baseline."""
     found = summary["baseline"]
     return f"<p class={'note' if found['recommended'] == MODEL else 'warn'}><b>{_e(found['text'])}</b></p>"
-
-
-# -- In words ---------------------------------------------------------------------------------------------------------------
 
 
 def _learned(results: Sequence[StageResult], summary: Mapping[str, Any]) -> str:
@@ -203,13 +195,10 @@ def _with_error(value: float, error: float) -> str:
     return f"{round(value, places):.{max(0, places)}f} ± {round(error, places):.{max(0, places)}f}"
 
 
-# -- Prediction -------------------------------------------------------------------------------------------------------------
-
-
 def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], predictives: Sequence[Predictive],
                       sigma: Mapping[int, float], pieces: Sequence[Piece]) -> str:
     """Writes the page of a prediction: responses of the worst data sets; sigma: column -> inferred noise."""
-    labels = [_label(channel, _fields(summary["model"])) for channel in summary["rmse"]]
+    labels = channel_labels(summary["rmse"], summary["model"])
     shown = worst(pieces, FIGURES)
     which = f" of the {len(shown)} worst of {len(datasets)} pieces" if len(datasets) > len(shown) else ""
     parts = [f"<h1>Prediction of {_e(summary['recordings'][0]['name'])} by {_e(summary['vehicle'])}, model {_e(summary['model'])}</h1>",
@@ -227,12 +216,7 @@ def prediction_report(summary: Mapping[str, Any], datasets: Sequence[Dataset], p
     return html_page("Prediction", parts)
 
 
-def _some(items: Sequence[Any]) -> Sequence[Any]:
-    """Selects at most FIGURES items, evenly."""
-    return items and [items[i] for i in np.unique(np.linspace(0, len(items) - 1, FIGURES).astype(int))]
-
-
-def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, Field]) -> Iterable[str]:
+def _stage(result: StageResult, stage: Mapping[str, Any], model: str) -> Iterable[str]:
     labels = {name: summary_name(name) + (f" [{prior.unit}]" if prior.unit else "") for name, prior in result.priors.items()}
     draws = result.run.draws
     ordered = {name: draws[name] for name in list(result.priors)[:MAX_TRACES]}
@@ -241,8 +225,10 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     passed_on = ", ".join(f"{_e(target)} = {value:.6g}" for target, value in stage["passed_on"].items())
     pieces = [f"{_e(d['recording'])} [{d['start']:.2f}, {d['end']:.2f}] s" for d in stage["data"]]
     where = "; ".join(pieces[:6]) + (f" and {len(pieces) - 6} more pieces" if len(pieces) > 6 else "")
-    yield (f"<p class=small>{where}. {_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. "
-           f"{_evidence(stage['log_evidence'])}"
+    evidence = "" if stage["log_evidence"] is None else (
+        f"Log evidence {stage['log_evidence']:.2f}: of two models, or two sets of priors, of the same data the one with more of it is the "
+        "likelier, by exp of the difference. ")
+    yield (f"<p class=small>{where}. {_e(result.run.account)}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s. {evidence}"
            f"Passed on ({_e(result.run.point_is)}): {passed_on}. {_e(SAMPLERS.find(stage['sampler']).reading)}</p>")
     yield _parameter_table(stage["parameters"])
     yield "<h3>Posterior (blue, 94 % interval shaded) and prior (orange)</h3>"
@@ -250,8 +236,8 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
     shown = list(zip(result.data.fitted, result.prior_predictive, result.posterior_predictive))
     yield ("<h3>Responses</h3><p>90 % bands. Below them what is left: measured minus response, with 2 sigma of the inferred noise, "
            "and its correlation with the samples before; bars outside the grey band are what the model misses.</p>")
-    for (segment, data), prior, posterior in _some(shown):
-        channels = [_label(channel, fields) for channel in data.channels]
+    for (segment, data), prior, posterior in (shown[i] for i in evenly(len(shown), FIGURES)):
+        channels = channel_labels(data.channels, model)
         sigma = {i: float(draws[SIGMA + c.label].mean()) for i, c in enumerate(segment.channels)}
         if len(shown) > 1:
             yield f"<h4>{_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
@@ -260,8 +246,9 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
         yield plots.to_image(plots.responses(posterior.times, posterior.observed, prior.sample, posterior.sample, noisy, channels))
         yield plots.to_image(plots.residual_plot(posterior.times, left, channels, sigma))
         yield plots.to_image(plots.autocorrelations(left, channels))
-    for (_, data), predictive in _some(list(zip(result.data.held_out, result.held_out_predictive))):
-        channels = [_label(channel, fields) for channel in data.channels]
+    held_out = list(zip(result.data.held_out, result.held_out_predictive))
+    for (_, data), predictive in (held_out[i] for i in evenly(len(held_out), FIGURES)):
+        channels = channel_labels(data.channels, model)
         yield f"<h4>Held out: {_e(data.recording.name)} [{data.times[0]:.2f}, {data.times[-1]:.2f}] s</h4>"
         yield plots.to_image(plots.overview([predictive.times], [predictive.observed], [predictive.sample], channels))
     if len(physical) > 1:
@@ -275,11 +262,6 @@ def _stage(result: StageResult, stage: Mapping[str, Any], fields: Mapping[str, F
             if isinstance(value, (str, int, float))]
     if scalars:
         yield "<h3>Sampler</h3>" + html_table(("statistic", "value"), scalars)
-
-
-def _evidence(value: float | None) -> str:
-    return "" if value is None else (f"Log evidence {value:.2f}: of two models, or two sets of priors, of the same data the one with more "
-                                     "of it is the likelier, by exp of the difference. ")
 
 
 def _parameter_table(parameters: Mapping[str, Mapping[str, Any]]) -> str:
@@ -309,11 +291,10 @@ def _spread(row: Mapping[str, Any]) -> str:
 
 def _prediction_table(summary: Mapping[str, Any]) -> str:
     has_draws = summary["draws"] > 1
-    rows = []
-    for channel, row in summary["rmse"].items():
-        rows.append((f"{channel} (fitted)" if channel in summary["fitted"] else channel, _number(row["response"], 4),
-                     *((_spread(row),) if has_draws else ()), _number(row.get("before"), 4), _number(row.get("kinematic"), 4),
-                     _number(summary["coverage_90"][channel], 3), _number(summary["coverage_90_without_model_error"][channel], 3)))
+    rows = [(f"{channel} (fitted)" if channel in summary["fitted"] else channel, _number(row["response"], 4),
+             *((_spread(row),) if has_draws else ()), _number(row.get("before"), 4), _number(row.get("kinematic"), 4),
+             _number(summary["coverage_90"][channel], 3), _number(summary["coverage_90_without_model_error"][channel], 3))
+            for channel, row in summary["rmse"].items()]
     if summary["position"]:
         position = summary["position"]
         rows.append(("position", _number(position.get("response"), 4), *(("",) if has_draws else ()), _number(position.get("before"), 4),
@@ -331,12 +312,10 @@ def _origin(summary: Mapping[str, Any]) -> str:
     return f"Seed {summary['seed']}, lfdm_ros {_e(summary['version'])}. Recordings: {recordings}."
 
 
-def _fields(model: str) -> dict[str, Field]:
-    return {field.name: field for field in get_model(model).states}
-
-
-def _label(state: str, fields: Mapping[str, Field]) -> str:
-    return f"{state} [{fields[state].unit}]"
+def channel_labels(channels: Iterable[str], model: str) -> list[str]:
+    """Returns the channels with their units, for figures."""
+    units = {field.name: field.unit for field in get_model(model).states}
+    return [f"{channel} [{units[channel]}]" for channel in channels]
 
 
 def _number(value: float | None, digits: int = 5) -> str:

@@ -65,8 +65,7 @@ def to_inference_data(recipe: Recipe, results: Sequence[StageResult], *, seed: i
                     groups[group][name] = (("chain", "draw", time), predictive.noisy[..., column])
         groups["log_likelihood"][stage] = (("chain", "draw"), run.log_likelihood)
         for name, (dimensions, values) in run.stored.items():
-            stored_dimensions = tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions)
-            groups["sample_stats"][f"{stage}.{name}"] = (stored_dimensions, values)
+            groups["sample_stats"][f"{stage}.{name}"] = (tuple(d if d in ("chain", "draw") else f"{stage}.{d}" for d in dimensions), values)
     attributes = {
         "inference_library": "pymc", "inference_library_version": version("pymc"), "lfdm_ros_version": __version__, "seed": seed,
         "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": recipe.text,
@@ -162,9 +161,9 @@ def load_posterior_summary(directory: str | os.PathLike[str], thinned: int = THI
     summary = load_summary(directory)
     try:
         return _posterior_summary(directory, summary, thinned)
+    except InputError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{Path(directory) / 'summary.json'}: not the summary of a calibration ({quote(error)})") from None
 
 

@@ -5,36 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lfdm_ros.calibration.checkpoint import Checkpoints
 from lfdm_ros.calibration.progress import Progress
 from lfdm_ros.calibration.recipe import sampled_by
-from lfdm_ros.errors import prefixing, reason
-from lfdm_ros.files import write_text
-from lfdm_ros.inference.dataset import find_recordings, load_stage
-from lfdm_ros.inference.plan import Recipe
-from lfdm_ros.samplers.sampler import Report, SamplerProgress, SampleRun, check_continues, get_sampler
-from lfdm_ros.scheduling import Scheduler
-from lfdm_ros.vehicles import save_vehicle
-
-if TYPE_CHECKING:
-    from lfdm_ros.calibration.stage import StageResult
-
-from dataclasses import dataclass
-
 from lfdm_ros.calibration.results import load_posterior, load_summary, stored_name
-from lfdm_ros.calibration.stage import Earlier
-from lfdm_ros.errors import InputError
-from lfdm_ros.inference.dataset import Recording, StageData
-from lfdm_ros.inference.plan import INITIAL
-from lfdm_ros.samplers.sampler import SAMPLERS, samplers_with
-from lfdm_ros.vehicles import Vehicle
+from lfdm_ros.calibration.stage import Earlier, StageResult, run_stage, stage_model
+from lfdm_ros.errors import InputError, prefixing, reason
+from lfdm_ros.files import write_text
+from lfdm_ros.inference.dataset import Recording, StageData, find_recordings, load_stage
+from lfdm_ros.inference.plan import INITIAL, Recipe
+from lfdm_ros.samplers.sampler import SAMPLERS, Report, SamplerProgress, SampleRun, check_continues, get_sampler, samplers_with
+from lfdm_ros.scheduling import Scheduler
+from lfdm_ros.vehicles import Vehicle, save_vehicle
 
 
 @dataclass(frozen=True)
@@ -55,10 +45,8 @@ class Continuation:
         summary = self.summary["stages"][stages.index(name)]
         passed_on = {target: value for stage in self.summary["stages"][:stages.index(name)] for target, value in stage["passed_on"].items()}
         hashes = frozenset(recording.sha256 for recording in self.recordings)
-        population: dict[str, np.ndarray] = {}
-        for variable in summary["parameters"]:
-            local = variable.replace("/", ".", 1)
-            population[local] = self.posterior[stored_name(name, local)].values
+        population: dict[str, np.ndarray] = {local: self.posterior[stored_name(name, local)].values for local in (
+            variable.replace("/", ".", 1) for variable in summary["parameters"])}
         # Initial states of a single data set do not have its name.
         alone = [dataset for _, dataset in data.fitted if dataset.recording.sha256 in hashes]
         if len(alone) == 1 and alone[0].name:
@@ -103,7 +91,7 @@ def load_continuation(directory: str | os.PathLike[str], recipe: Recipe, bags: S
 def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, draws: int | None = None,
               chains: int | None = None, seed: int | None = None, sampler: str | None = None, options: Mapping[str, Any] | None = None,
               continued: str | os.PathLike[str] | None = None, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
-    """Calibrates and writes posterior.nc, vehicle.yaml, vehicle_before.yaml, summary.json and report.html to `out`.
+    """Calibrates and writes posterior.nc, vehicle.yaml, vehicle_before.yaml, summary.json, which it returns, and report.html to `out`.
 
     Stages that an earlier call with the same arguments finished before it was stopped or killed are taken from `out`.
 
@@ -114,9 +102,6 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
         continued: directory of an earlier calibration with the same recipe: its posterior is updated with the new ones among `bags`,
             exactly, since its recordings stay in the likelihood.
         progress: called between likelihood calls; it may raise KeyboardInterrupt to stop.
-
-    Returns:
-        What summary.json says.
 
     Raises:
         InputError: recordings do not fit the recipe, no such sampler or option, or `out` cannot be written.
@@ -133,7 +118,6 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     before = None
     if continued is not None:
         check_continues(recipe.sampler)
-
         before = load_continuation(continued, recipe, bags)
         earlier_hashes = {recording.sha256 for recording in before.recordings}
         recordings = [*before.recordings, *(recording for recording in recordings if recording.sha256 not in earlier_hashes)]
@@ -142,7 +126,6 @@ def calibrate(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str |
     # Import SciPy, ArviZ and perhaps PyMC, which takes seconds, only after arguments and recordings are checked.
     from lfdm_ros.calibration import scoring, summary
     from lfdm_ros.calibration.predictive import storable_draws
-    from lfdm_ros.calibration.stage import run_stage, stage_model
 
     checkpoints = Checkpoints(directory, {
         "recipe": recipe.text, "model": vehicle.spec(recipe.model), "vehicle": [vehicle.name, dict(vehicle.parameters)],
@@ -232,14 +215,8 @@ _Work = tuple[Recipe, Sequence[str], Mapping[str, Any]]
 
 def calibrate_on_cluster(scheduler: Scheduler, recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str],
                         **settings: Any) -> dict[str, Any]:
-    """Runs `calibrate` on a worker of `scheduler`, which must see the bags at the same paths; files and summary are the same.
-
-    Args:
-        settings: draws, chains, seed, sampler, options, continued.
-
-    Raises:
-        InputError: as `calibrate`; no files are written then.
-    """
+    """Runs `calibrate` on a worker of `scheduler`, which must see the bags at the same paths; files and summary are the same. `settings`:
+    draws, chains, seed, sampler, options, continued. Raises InputError: as `calibrate`; no files are written then."""
     if settings.get("continued") is not None:
         settings["continued"] = str(Path(settings["continued"]).resolve())
     work: _Work = (recipe, [str(Path(bag).resolve()) for bag in bags], settings)

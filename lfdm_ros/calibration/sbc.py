@@ -83,7 +83,6 @@ class Design:
 
     @cached_property
     def key(self) -> str:
-        """Hash of all inputs of a replication."""
         vehicle = self.recipe.start_vehicle
         return result_key({
             "recipe": self.recipe.text, "model": vehicle.spec(self.recipe.model), "vehicle": dict(vehicle.parameters),
@@ -92,17 +91,14 @@ class Design:
 
     @property
     def name(self) -> str:
-        """Name of the stage."""
         return self.stage.name
 
     @property
     def title(self) -> str:
-        """Title of the figure."""
         return f"{self.name}, {self.sampler}, {self.likelihood}"
 
     @property
     def head(self) -> dict[str, Any]:
-        """Its part of results.json."""
         return {"recipe": self.recipe.path.name, "model": self.recipe.model, "sampler": self.sampler, "likelihood": self.likelihood,
                 "seed": self.seed, "draws": self.draws, "settings": self.method.settings}
 
@@ -115,7 +111,6 @@ class Design:
                              "with errors: white")
 
     def block(self, replications: range) -> Replications:
-        """Runs `run_block`."""
         return run_block(self, replications)
 
 
@@ -134,7 +129,6 @@ class Replications:
 
     @staticmethod
     def joined(parts: Sequence[Replications]) -> Replications:
-        """Joins all parts."""
         return Replications(parts[0].names, u=np.concatenate([p.u for p in parts]), z=np.concatenate([p.z for p in parts]),
                             truths=np.concatenate([p.truths for p in parts]), redrawn=sum(p.redrawn for p in parts),
                             evaluations=sum(p.evaluations for p in parts), seconds=sum(p.seconds for p in parts))
@@ -161,9 +155,6 @@ def _scored(priors: Mapping[str, Prior], posteriors: Sequence[Mapping[str, np.nd
             u[i, v], z[i, v] = score(prior, draws[name], truths[name][i], rngs[i])
     return Replications(tuple(priors), u, z, np.column_stack([truths[name] for name in priors]), redrawn, evaluations,
                         time.perf_counter() - began)
-
-
-# -- One block of replications ------------------------------------------------------------------------------------
 
 
 class SimulatedLikelihood:
@@ -219,31 +210,28 @@ class Bench:
         return {name: prior.frozen() for name, prior in self.priors.items()}
 
 
-_BENCHES: dict[str, Bench] = {}
-
-
-def _bench(design: Design) -> Bench:
-    if design.key not in _BENCHES:
-        _BENCHES.clear()
-        _BENCHES[design.key] = Bench(design)
-    return _BENCHES[design.key]
+_BENCHES: dict[str, Bench] = {}  # at most one, by the key of its design
 
 
 def run_block(design: Design, replications: range) -> Replications:
     """Draws truths, simulates and infers; `replications`: their numbers, within one block of the design. Raises InputError: truths of these
     priors cannot be simulated."""
     began = time.perf_counter()
-    bench = _bench(design)
-    seeds = _seeds(design, replications)
+    if design.key not in _BENCHES:
+        _BENCHES.clear()
+        _BENCHES[design.key] = Bench(design)
+    bench, seeds = _BENCHES[design.key], _seeds(design, replications)
     truths, redrawn = draw_truths(design, bench, [np.random.default_rng(child[0]) for child in seeds])
     data_rngs = [np.random.default_rng(child[1]) for child in seeds]
     models = [stage_model(design.stage, data, design.recipe, design.recipe.start_vehicle)
               for data in simulate(design.data, bench.model, truths, data_rngs)]
     before = bench.density.evaluations
+    evaluations = 0  # besides those of the density
+    inference_seeds = [child[2] for child in seeds]
     if design.method.together:
-        draws, evaluations = _infer_together(design, bench, models, replications, [child[2] for child in seeds])
+        draws = _infer_together(design, bench, models, replications, inference_seeds)
     else:
-        draws, evaluations = _infer_alone(design, bench, models, [child[2] for child in seeds])
+        draws, evaluations = _infer_alone(design, bench, models, inference_seeds)
     evaluations += bench.density.evaluations - before
     return _scored(bench.priors, draws, truths, data_rngs, redrawn, evaluations, began)
 
@@ -284,7 +272,7 @@ def simulate(data: StageData, model: StageModel, truths: Mapping[str, np.ndarray
 
 
 def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], replications: range,
-                    seeds: Sequence[np.random.SeedSequence]) -> tuple[list[dict[str, np.ndarray]], int]:
+                    seeds: Sequence[np.random.SeedSequence]) -> list[dict[str, np.ndarray]]:
     density, together = bench.density, design.method.together
     assert together is not None
     populations = _prior_populations(design, density, replications)
@@ -309,7 +297,7 @@ def _infer_together(design: Design, bench: Bench, models: Sequence[StageModel], 
         draws = together(density, evaluate, populations, seeds, **design.method.settings)
     finally:
         bench.likelihood.shares = None
-    return [density.constrain(population) for population in draws], 0
+    return [density.constrain(population) for population in draws]
 
 
 def _infer_alone(design: Design, bench: Bench, models: Sequence[StageModel],
@@ -326,10 +314,8 @@ def _infer_alone(design: Design, bench: Bench, models: Sequence[StageModel],
 
 def _thinned(values: np.ndarray) -> np.ndarray:
     # Draws of a Markov chain remember each other, and ranks among them pile up at the ends; every k-th is as good as independent.
-    az = arviz()
-
     flat = values.ravel()
-    return flat[:: max(1, round(len(flat) / max(1.0, float(az.ess(values)))))]
+    return flat[:: max(1, round(len(flat) / max(1.0, float(arviz().ess(values)))))]
 
 
 def score(prior: Prior, draws: np.ndarray, truth: float, rng: np.random.Generator) -> tuple[float, float]:
@@ -356,23 +342,19 @@ class FieldDesign:
 
     @property
     def title(self) -> str:
-        """Title of the figure."""
         return f"{self.recipe.path.stem}, {len(self.places)} places"
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Values of the sampler's options."""
         return SMC.having(self.options).settings
 
     @property
     def head(self) -> dict[str, Any]:
-        """Entries of results.json."""
         return {"recipe": self.recipe.path.name, "sampler": SMC.name, "likelihood": GAUSSIAN, "seed": self.seed, "draws": self.draws,
                 "settings": dict(self.settings), "places": len(self.places)}
 
     @cached_property
     def key(self) -> str:
-        """Hash of all inputs of a replication."""
         return result_key({"recipe": self.recipe.text, "places": self.places.tolist(), "draws": self.draws, "seed": self.seed,
                            "settings": dict(self.settings)})
 
@@ -388,7 +370,10 @@ class FieldDesign:
         truths = {name: np.array([prior.frozen().rvs(random_state=np.random.default_rng([*child[0].generate_state(4), k]))
                                   for child in seeds]) for k, (name, prior) in enumerate(recipe.unknowns.items())}
         rngs = [np.random.default_rng(child[1]) for child in seeds]
-        latent = np.array([self._survey({name: float(values[i]) for name, values in truths.items()}, rng) for i, rng in enumerate(rngs)])
+        latent = np.empty((len(rngs), len(self.places)))
+        for i, rng in enumerate(rngs):  # the values that a survey of one field measures
+            prior = recipe.held.having(**{name: float(values[i]) for name, values in truths.items()})
+            latent[i] = DensePosterior(prior, self.places).draw(1, rng)[0] + prior.sigma_n * rng.standard_normal(len(self.places))
         first = Observations(self.places, latent[0], np.full(len(self.places), recipe.held.sigma_n))
         density = FieldPriorDensity(first, recipe.unknowns, recipe.held)
 
@@ -398,11 +383,6 @@ class FieldDesign:
         found = smc.together(density, evaluate, _prior_populations(self, density, replications), [child[2] for child in seeds],
                              steps=int(self.settings["steps"]), final_steps=int(self.settings["final_steps"]))
         return _scored(recipe.unknowns, [density.constrain(q) for q in found], truths, rngs, 0, density.evaluations, began)
-
-    def _survey(self, truth: Mapping[str, float], rng: np.random.Generator) -> np.ndarray:
-        """Draws the latent values (n,) that a survey of one field measures."""
-        prior = self.recipe.held.having(**truth)
-        return np.asarray(DensePosterior(prior, self.places).draw(1, rng)[0] + prior.sigma_n * rng.standard_normal(len(self.places)))
 
 
 StudyDesign = Design | FieldDesign  # work that a study repeats; plain data, so it can go to another process
@@ -422,11 +402,8 @@ class PublishedLikelihood:
     def __call__(self, moments: np.ndarray, sigma: np.ndarray) -> np.ndarray:
         """Computes log likelihood (N,) for moments (N, G, 3), sigma (N, G)."""
         total = moments[:, :, 0].sum(axis=1, keepdims=True)
-        each: np.ndarray = self._weights * (-0.5 * self._counts * np.log(2.0 * np.pi * sigma**2) - total / (2.0 * sigma**2))
+        each = self._weights * (-0.5 * self._counts * np.log(2.0 * np.pi * sigma**2) - total / (2.0 * sigma**2))
         return np.asarray(each.sum(axis=1))
-
-
-# -- Test of the ranks -------------------------------------------------------------------------------------------
 
 
 class Band:
@@ -480,8 +457,7 @@ def assess(found: Replications) -> dict[str, Any]:
     band = band_of(count)
     rows: dict[str, Any] = {}
     for name, u, z in zip(found.names, found.u.T, found.z.T):
-        observed = np.histogram(u, np.linspace(0.0, 1.0, BINS + 1))[0]
-        chi2 = float(((observed - count / BINS) ** 2).sum() / (count / BINS))
+        chi2 = float(((np.histogram(u, np.linspace(0.0, 1.0, BINS + 1))[0] - count / BINS) ** 2).sum() / (count / BINS))
         p = band.p_value(u)
         rows[name] = {"p": p, "variance": float(12.0 * u.var()), "chi2": chi2, "chi2_p": float(stats.chi2.sf(chi2, BINS - 1)),
                       "far": float((np.abs(z) > FAR).mean()), "z_mean": float(z.mean()), "z_sd": float(z.std()),
@@ -507,16 +483,12 @@ def plot(found: Replications, title: str) -> Any:
         axis.set_visible(False)
     for axis, name, u in zip(axes, found.names, found.u.T):
         axis.fill_between(band.places, low, high, color=POSTERIOR, alpha=0.2, lw=0, step="mid")
-        inside = band.p_value(u) > LEVEL / len(found.names)
-        axis.plot(band.places, band.difference(u), color=POSTERIOR if inside else PRIOR, lw=1.2)
+        axis.plot(band.places, band.difference(u), color=POSTERIOR if band.p_value(u) > LEVEL / len(found.names) else PRIOR, lw=1.2)
         axis.axhline(0.0, color="black", lw=0.5)
         axis.set_title(name, fontsize=8)
         axis.tick_params(labelsize=7)
     figure.suptitle(f"{title}: ECDF of the ranks minus uniform, {len(found.u)} replications", fontsize=9)
     return figure
-
-
-# -- A study ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -526,21 +498,15 @@ class StudyProgress:
     stage: str
     done: int
     total: int
-    remaining: float = field(default=float("nan"))
+    remaining: float = float("nan")
 
 
 def study(designs: Sequence[StudyDesign], out: str | os.PathLike[str], *, replications: int, scheduler: Scheduler,
           progress: Callable[[StudyProgress], None] | None = None) -> dict[str, Any]:
-    """Runs the replications of each design and writes results.json and sbc_STAGE.png and .svg to `out`.
+    """Runs the replications of each design and writes results.json, which it returns, and sbc_STAGE.png and .svg to `out`.
 
-    Blocks that an earlier study with the same settings finished are taken from `out`, so more replications can be added.
-
-    Returns:
-        What results.json says.
-
-    Raises:
-        InputError: inconsistent settings, or `out` cannot be written.
-        KeyboardInterrupt: stopped; results.json has the finished blocks.
+    Blocks that an earlier study with the same settings finished are taken from `out`, so more replications can be added. Raises InputError:
+    inconsistent settings, or `out` cannot be written; KeyboardInterrupt: stopped; results.json has the finished blocks.
     """
     from lfdm_ros.reports import save_pictures
 

@@ -37,7 +37,6 @@ class Missing:
 
     @property
     def words(self) -> str:
-        """Sentences about the unidentified unknowns and the remedy."""
         if self.name is None:
             others = "the recording itself has to excite it" if self.group.kind == "alone" else "no manoeuvre that ships tells them apart"
             return f"{self.group.words}: {self.group.remedy}; {others}"
@@ -70,23 +69,20 @@ def score_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle,
 
 
 def _score(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, built: StageModel) -> dict[str, Any]:
-    noise = typical_noise(built.errors, [group.label for group in built.likelihood.groups])
-    points, informations = _informations(built, noise)
+    points, informations = _informations(built, typical_noise(built.errors, [group.label for group in built.likelihood.groups]))
     if not informations:
         raise ValueError("no draw of the priors can be simulated")
     knowledge = expected(built.unknowns, informations, points[0])
-    physical = {parameter.name for parameter in stage.parameters}
+    physical, widths = {parameter.name for parameter in stage.parameters}, knowledge.widths
     missing = [_missing(group, knowledge, stage, data, recipe, vehicle, points[0], informations[0], built.likelihood.weights)
                for group in knowledge.unidentified() if physical & set(group.members)]
-    widths = knowledge.widths
     counted = [f"{group.count} samples of {group.label} count as {group.count * group.weight:.0f}: their errors stay"
                for group in built.likelihood.groups if group.weight < 1.0]
     text = ["; ".join([f"{stage.name}: the recordings tell {knowledge.informed} of {len(widths)} directions; expected widths against the "
                        "prior: " + ", ".join(f"{name} {widths[name]:.2g}" for name in widths if name in physical), *counted])]
-    return {"points": len(informations), "counted": counted, "unknowns": len(widths),
-            "informed_directions": knowledge.informed, "expected": widths,
-            "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
-                        "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
+    return {"points": len(informations), "counted": counted, "unknowns": len(widths), "informed_directions": knowledge.informed,
+            "expected": widths, "untold": [{**one.group.as_dict(), "drive": one.name, "text": one.words,
+                                            "narrows": {name: list(both) for name, both in one.narrows.items()}} for one in missing],
             "text": text + [f"{stage.name}: {one.words}" for one in missing]}
 
 
@@ -117,9 +113,6 @@ def _informations(model: StageModel, noise: Noise) -> tuple[list[np.ndarray], li
         if len(points) == target:
             break
     return points, informations
-
-
-# -- Manoeuvres ----------------------------------------------------------------------------------------------------------
 
 
 def manoeuvres() -> list[tuple[Scenario, InputProfile]]:

@@ -17,8 +17,6 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 MEASURED = "measured/state"
 DEFAULT_STEP = 0.005
-
-
 Pieces = Sequence[tuple[float, float, str]]
 
 
@@ -83,7 +81,6 @@ class PredictionSource:
 
 
 def from_vehicle(vehicle: Vehicle | str | os.PathLike[str], model: str | None) -> PredictionSource:
-    """Takes a vehicle as it is."""
     loaded = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle)
     return PredictionSource(model=loaded.model(model or "eight_dof").name, vehicle=loaded, step=DEFAULT_STEP)
 
@@ -135,8 +132,7 @@ def from_posterior(directory: Path) -> PredictionSource:
         nuisances=tuple(dict.fromkeys(nuisances)), draws=draws, point=point,
         point_is=stages[-1].get("point_is", "posterior mean") if stages else "posterior mean", noise=noise,
         inputs=Inputs(inputs["topic"], SteeringSource(**inputs["steering"]) if inputs["steering"] else None),
-        prescribed=tuple((state, topic, name) for state, topic, name in segment["prescribed"]),
-        split=Split(**segment["split"]) if segment["split"] else None,
+        prescribed=tuple(map(tuple, segment["prescribed"])), split=Split(**segment["split"]) if segment["split"] else None,
         fitted={r["sha256"]: () for r in summary["recordings"]} | _pieces(row for one in stages for row in one["data"]),
         held_out=_pieces(stage["held_out"].get("data", ())),
         topic=next(iter(segment["channels"].values()))["topic"].strip("/"), before=before,
@@ -160,7 +156,7 @@ def _noise(stage: Mapping[str, Any], place: Mapping[str, Any], posterior: Any) -
     unseen = (stage.get("out_of_sample") or {}).get(place["label"], {})
     learned = unseen.get("model_error")
     return ChannelNoise(stage["name"], place["topic"], sigma, posterior[rho].values if rho in posterior else np.zeros_like(sigma),
-                 ModelError.of(learned) if learned else None, float(unseen.get("rmse", sigma.mean())))
+                        ModelError(**learned) if learned else None, float(unseen.get("rmse", sigma.mean())))
 
 
 def _range(stages: list[dict[str, Any]]) -> dict[str, Sequence[Any]] | None:
@@ -178,21 +174,15 @@ def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, 
             load_vehicle(summary["vehicle"]).replace(**summary["held"])
     except InputError as error:
         return None, (f"the vehicle as it was cannot be shown: {directory} does not hold it ({error}); calibrate again",)
-    lacks = [target for targets in unknowns.values() for target, _ in targets if target not in vehicle.parameters]
-    if lacks:
+    if lacks := [target for targets in unknowns.values() for target, _ in targets if target not in vehicle.parameters]:
         return None, (f"the vehicle as it was cannot be shown: it has no {', '.join(dict.fromkeys(lacks))}",)
     return vehicle, ()
 
 
 def posterior_parameters(vehicle_file: Path, known: Collection[str], model: str, where: str) -> dict[str, np.ndarray]:
-    """Reads the draws of the posterior beside a vehicle file, as parameters of a vehicle, (draws,) each.
-
-    Args:
-        known: parameters of the model; model: its name, for messages; where: their prefix.
-
-    Raises:
-        InputError: the file is not from a calibration, or the model lacks a calibrated parameter.
-    """
+    """Reads the draws of the posterior beside a vehicle file, as parameters of a vehicle, (draws,) each. `known`: parameters of the model;
+    `model`: its name, for messages; `where`: their prefix. Raises InputError: the file is not from a calibration, or the model lacks a
+    calibrated parameter."""
     if not (vehicle_file.parent / "summary.json").is_file():
         raise InputError(f"{where}: {vehicle_file} is not the result of a calibration (no summary.json beside it)")
     source = from_posterior(vehicle_file.parent)

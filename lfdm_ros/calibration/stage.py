@@ -66,15 +66,8 @@ class StageModel:
 
 def stage_model(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, weights: Mapping[str, float] | None = None,
                 report: Report | None = None) -> StageModel:
-    """Builds the likelihood of a stage and gathers its priors.
-
-    Args:
-        weights: of inflated errors, by default they are found by a least-squares fit.
-        report: of that fit.
-
-    Raises:
-        InputError: nothing was recorded to centre the prior of an initial state on.
-    """
+    """Builds the likelihood of a stage and gathers its priors. `weights`: of inflated errors, by default they are found by a least-squares
+    fit; `report`: of that fit. Raises InputError: nothing was recorded to centre the prior of an initial state on."""
     where = f"{recipe.path}: stages ({stage.name})"
     likelihood = _likelihood(stage, data.fitted, recipe, vehicle, estimates=True)
     unknowns = {p.name: p.prior for p in stage.parameters} | {n.name: n.prior for n in stage.nuisance}
@@ -107,16 +100,10 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
               stored: int = PREDICTIVE_DRAWS) -> StageResult:
     """Infers the unknowns of a stage for `vehicle`.
 
-    Args:
-        earlier: the posterior to continue.
-        model: of the stage, if already built.
-        finished: a stored run of the same problem, which replaces sampling.
-        keep: called with a complete run, before predictions.
-        stored: number of predictive draws to store, of `storable_draws`.
-
-    Raises:
-        InputError: no particle of the prior can be simulated.
-        KeyboardInterrupt: `report` raised it before or after the sampler was at work.
+    `earlier`: the posterior to continue; `model`: of the stage, if already built; `finished`: a stored run of the same problem, which
+    replaces sampling; `keep`: called with a complete run, before predictions; `stored`: number of predictive draws to store, of
+    `storable_draws`. Raises InputError: no particle of the prior can be simulated; KeyboardInterrupt: `report` raised it before or after
+    the sampler was at work.
     """
     where = f"{recipe.path}: stages ({stage.name})"
     built = model or stage_model(stage, data, recipe, vehicle, earlier.weights if earlier else None, report)
@@ -141,13 +128,19 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
     def predictive(of: str, likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
                    draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator,
                    noise: bool = True) -> list[Predictive]:
+        # Responses to draws (C, N) by variable and to their representative point, for each data set.
         def forward(done: int) -> None:
             if report is not None:
                 # Return the result even if the sampler was stopped.
                 with suppress(KeyboardInterrupt) if run.stopped else nullcontext():
                     report(SamplerProgress(run.temperature, 0.99, float("nan"), run.evaluations, f"predicting {of}, {done} of {len(data)}"))
 
-        return _predictive(likelihood, unknowns, data, draws, point, rng, stored, noise, forward)
+        none = np.zeros_like(next(iter(draws.values())))
+        sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
+        rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
+        q = np.stack([draws[name] for name in unknowns], axis=-1)
+        return predict_draws(likelihood, q, sigma, rho, rng, stored=stored, noise=noise, report=forward,
+                             point=np.array([point[name] for name in unknowns]))
 
     posterior = predictive("from the posterior", built.likelihood, list(built.unknowns), data.fitted, run.draws, run.point, noise_rng)
     held_out: Sequence[Predictive] = ()
@@ -156,10 +149,9 @@ def run_stage(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, s
         unseen = _likelihood(stage, data.held_out, recipe, vehicle, estimates=False)
         held_out = predictive("what was held out", unseen, names, data.held_out, run.draws, run.point, noise_rng, noise=False)
     medians = {name: float(prior.frozen().median()) for name, prior in built.unknowns.items()}
-    return StageResult(
-        stage=stage, data=data, likelihood=built.likelihood, run=run, prior_draws=prior_draws, priors=problem.priors,
-        prior_predictive=predictive("from the prior", built.likelihood, list(built.unknowns), data.fitted, prior_draws, medians, rng),
-        posterior_predictive=posterior, held_out_predictive=held_out, vehicle=vehicle, after=vehicle.replace(source=source, **passed_on))
+    prior = predictive("from the prior", built.likelihood, list(built.unknowns), data.fitted, prior_draws, medians, rng)
+    return StageResult(stage, data, built.likelihood, problem.priors, run, prior_draws, prior, posterior, held_out, vehicle,
+                       vehicle.replace(source=source, **passed_on))
 
 
 def _likelihood(stage: Stage, data: Sequence[tuple[Segment, Dataset]], recipe: Recipe, vehicle: Vehicle, *,
@@ -182,15 +174,3 @@ def _update(stage: Stage, data: StageData, recipe: Recipe, vehicle: Vehicle, ear
     if replaces:
         return UpdatedDensity(old, plain, replaces=True)
     return UpdatedDensity(old, BatchedDensity(model.likelihood.only(is_new), model.unknowns, model.errors), replaces=False)
-
-
-def _predictive(likelihood: RolloutLikelihood, unknowns: Sequence[str], data: Sequence[tuple[Segment, Dataset]],
-                draws: Mapping[str, np.ndarray], point: Mapping[str, float], rng: np.random.Generator, stored: int, noise: bool,
-                report: Callable[[int], None]) -> list[Predictive]:
-    """Responses to draws (C, N) by variable and to their representative point, for each data set."""
-    none = np.zeros_like(next(iter(draws.values())))
-    sigma = [np.stack([draws[SIGMA + c.label] for c in segment.channels], axis=-1) for segment, _ in data]
-    rho = [np.stack([draws.get(RHO + c.label, none) for c in segment.channels], axis=-1) for segment, _ in data]
-    q = np.stack([draws[name] for name in unknowns], axis=-1)
-    return predict_draws(likelihood, q, sigma, rho, rng, stored=stored, noise=noise, report=report,
-                         point=np.array([point[name] for name in unknowns]))

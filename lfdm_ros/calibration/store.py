@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,6 @@ class Version:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """summary.json of the calibration."""
         return read_json(self.directory / SUMMARY)
 
     @property
@@ -63,19 +62,13 @@ class PosteriorStore:
     """A folder of posteriors. Any number of readers; `writer` ensures a single writer."""
 
     def __init__(self, path: str | os.PathLike[str], report: Callable[[str], None] = lambda text: None) -> None:
-        """Opens a store, which need not exist yet.
-
-        Args:
-            report: called once for each damaged version.
-        """
+        """Opens a store, which need not exist yet. `report`: called once for each damaged version."""
         self.path = Path(path)
         self._folder = self.path / "versions"
         self._report = report
         self._reported: set[int] = set()
         self._intact: dict[int, Version] = {}
         self._lock: int | None = None
-
-    # ---- one writer ----------------------------------------------------------------------------------------------------
 
     def writer(self) -> PosteriorStore:
         """Locks the store for writing until `close`; removes the remains of a killed writer. Raises InputError: another process writes, or
@@ -93,12 +86,9 @@ class PosteriorStore:
         return self
 
     def close(self) -> None:
-        """Releases the lock for writing."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    # ---- versions ------------------------------------------------------------------------------------------------------
 
     def add(self, directory: str | os.PathLike[str], *, gates: Sequence[Mapping[str, Any]] = (), run: str = "",
             notes: Mapping[str, str] | None = None, continued_from: int = 0) -> Version:
@@ -127,15 +117,13 @@ class PosteriorStore:
         scratch: Path | None = None
         try:
             scratch = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._folder))
-            # tempfile makes folders that only their owner can read.
-            scratch.chmod(0o755)
+            scratch.chmod(0o755)  # tempfile makes folders that only their owner can read
             shutil.copytree(source, scratch, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.partial", ".*", MANIFEST))
             files = sorted(path for path in scratch.rglob("*") if path.is_file())
             manifest = {
                 "version": number, "created": now(), "run": run, "model": summary.get("model", ""), "vehicle": summary.get("vehicle", ""),
-                "recipe": summary.get("recipe", ""), "seed": summary.get("seed"), "draws": summary.get("draws"),
-                "chains": summary.get("chains"), "software": summary.get("version", ""),
-                "interrupted": bool(summary.get("interrupted")), "continued_from": continued_from,
+                "recipe": summary.get("recipe", ""), **{key: summary.get(key) for key in ("seed", "draws", "chains")},
+                "software": summary.get("version", ""), "interrupted": bool(summary.get("interrupted")), "continued_from": continued_from,
                 "recordings": [{**recording, "note": (notes or {}).get(str(recording.get("sha256")), "")}
                                for recording in summary.get("recordings", [])],
                 "gates": [dict(gate) for gate in gates],
@@ -173,8 +161,6 @@ class PosteriorStore:
             raise InputError(f"{self.path}: version {number} {what}; choose one of: {available}")
         return found
 
-    # ---- version in force ----------------------------------------------------------------------------------------------
-
     def journal(self) -> list[Entry]:
         """Reads the entries of the journal, oldest first. Raises InputError: the journal cannot be read."""
         path = self.path / "journal.json"
@@ -188,10 +174,8 @@ class PosteriorStore:
     def in_force(self) -> Version | None:
         """Returns the version put in force last, or its predecessor if it is damaged; None: the vehicle file."""
         for entry in reversed(self.journal()):
-            if entry.number == 0:
-                return None
-            version = self._look(entry.number)
-            if version is not None:
+            version = self._look(entry.number) if entry.number else None
+            if version is not None or not entry.number:
                 return version
         return None
 
@@ -201,16 +185,11 @@ class PosteriorStore:
         if number:
             self.version(number)
         entry = Entry(number, action, now(), why)
-        entries = [{"number": e.number, "action": e.action, "time": e.time, "why": e.why} for e in (*self.journal(), entry)]
-        write_json_atomically(self.path / "journal.json", {"entries": entries})
+        write_json_atomically(self.path / "journal.json", {"entries": [asdict(e) for e in (*self.journal(), entry)]})
         return entry
 
-    # ---- in the folder -------------------------------------------------------------------------------------------------
-
     def _numbers(self) -> list[int]:
-        if not self._folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
+        return sorted(int(path.name) for path in self._folder.glob("*") if path.name.isdigit())
 
     def _look(self, number: int) -> Version | None:
         if number in self._intact:  # files of a version do not change; reading them again each second would cost

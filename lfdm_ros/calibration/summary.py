@@ -36,7 +36,6 @@ CORRELATION_LIMIT = 0.95
 SPEEDS = 12  # parts of the range of speeds, each with its largest lateral acceleration
 FAR_OUT = 3.0  # standard deviations of its prior, from which a value and those learned with it are in doubt
 BOUND_SHARE = 0.05  # of the posterior within 1 % of the prior's range from its bound
-
 ARVIZ_COLUMNS = ("mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_bulk", "ess_tail")
 
 
@@ -50,12 +49,8 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
               report: Callable[[str], None] = lambda message: None) -> dict[str, Any]:
     """Computes the contents of summary.json.
 
-    The first measurement of a channel has the channel's name, later ones STAGE/CHANNEL or SEGMENT/CHANNEL.
-
-    Args:
-        continued: hashes of the recordings of the calibration that this one continues.
-        scores: by stage, from `scoring.score_stage` before the run.
-        report: called with progress messages.
+    The first measurement of a channel has the channel's name, later ones STAGE/CHANNEL or SEGMENT/CHANNEL. `continued`: hashes of the
+    recordings of the calibration that this one continues; `scores`: by stage, from `scoring.score_stage` before the run.
     """
     report("comparing with what was measured")
     settings = SAMPLERS.find(recipe.sampler).having(recipe.options).settings
@@ -87,22 +82,16 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
         warnings[1:1] = [f"{result.stage.name}: stopped when the data counted {result.run.temperature:.2g} of what they say; its draws are "
                          "wider than the posterior and are not passed on" for result in stopped]
     recordings = {key: recording for result in results for key, recording in result.data.recordings.items()}
+    verdicts = [stage["baseline"] for stage in stages if stage["temperature"] == 1.0] or [baselines.not_compared("no stage was finished")]
     return {
         "version": __version__, "model": recipe.model, "vehicle": recipe.vehicle.name, "recipe": str(recipe.path),
         "ground": recipe.ground, "seed": seed, "draws": draws, "chains": chains, "step": recipe.step, "interrupted": interrupted,
-        "note": recipe.note,
-        "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
+        "note": recipe.note, "recordings": [{"name": r.name, "path": str(r.path), "sha256": r.sha256} for r in recordings.values()],
         "continued": list(continued), "held": dict(recipe.fixed), "stages": stages, "rmse": rmse, "coverage_90": covered,
         "held_out": {"rmse": unseen_rmse, "coverage_90": unseen_coverage}, "out_of_sample": unseen, "consistency": consistency,
         "recordings_alone": alone,
-        "baseline": _baseline([stage["baseline"] for stage in stages if stage["temperature"] == 1.0]),
-        "warnings": warnings}
-
-
-def _baseline(verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    # Values of the last stage are passed on.
-    return next((found for found in reversed(verdicts) if found["recommended"]),
-                verdicts[-1] if verdicts else baselines.not_compared("no stage was finished"))
+        # Values of the last stage are passed on.
+        "baseline": next((found for found in reversed(verdicts) if found["recommended"]), verdicts[-1]), "warnings": warnings}
 
 
 def _extra(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -124,21 +113,17 @@ def _stage(result: StageResult, recipe: Recipe, settings: Mapping[str, float], s
         "name": stage.name, "sampler": sampler, "options": settings, "seconds": run.seconds, "evaluations": run.evaluations,
         "temperature": run.temperature,
         "segments": [{"name": s.name, "recordings": list(s.recordings), "window": [s.start, s.end], "state_topic": s.state_topic,
-                      "split": asdict(s.split) if s.split else None, "inputs": asdict(s.inputs),
-                      "prescribed": [list(p) for p in s.prescribed],
+                      "split": asdict(s.split) if s.split else None, "inputs": asdict(s.inputs), "prescribed": [*map(list, s.prescribed)],
                       "channels": {c.name: {"topic": c.topic, "field": c.field, "label": c.label} for c in s.channels}}
                      for s in stage.segments],
-        "data": [_piece(data) for _, data in result.data.fitted],
-        **run.statistics,
+        "data": [_piece(data) for _, data in result.data.fitted], **run.statistics,
         "log_evidence": run.statistics.get("log_evidence") if SAMPLERS.find(sampler).evidence else None,
-        "parameters": _parameters(result),
-        "passed_on": {target: result.after.parameters[target] for target in stage.targets},
+        "parameters": _parameters(result), "passed_on": {target: result.after.parameters[target] for target in stage.targets},
         "point": {name: run.point[name] for name in result.unknowns}, "point_is": run.point_is,
         "rmse": {label: {"prior": prior[label].rmse, "posterior": compared.rmse, "prior_response": prior[label].response,
                          **of_draws(compared)} for label, compared in posterior.items()},
         "coverage_90": {label: compared.coverage for label, compared in posterior.items()},
-        "errors": discrepancy.errors_of(result),
-        "weights": result.likelihood.weights,
+        "errors": discrepancy.errors_of(result), "weights": result.likelihood.weights,
         "identifiability": {**score, **_extra(lambda: _identified(result))},
         "residual_lag_1": {label: compared.lag_one for label, compared in posterior.items()},
         "out_of_sample": _extra(lambda: out_of_sample(result)) if run.temperature == 1.0 else {},
@@ -232,14 +217,9 @@ def _unidentified(learned: Mapping[str, Any], relevant: Sequence[str]) -> list[d
 
 def parameter_rows(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray], point: Mapping[str, float] | None = None,
                    error_of_mean: Mapping[str, float] | None = None) -> dict[str, dict[str, Any]]:
-    """Returns the statistics of each unknown from its draws (C, N).
-
-    Args:
-        point: values that are passed on, if not the means.
-        error_of_mean: Monte Carlo errors reported by the sampler, more accurate than ArviZ's.
-    """
+    """Returns the statistics of each unknown from its draws (C, N). `point`: values that are passed on, if not the means; `error_of_mean`:
+    Monte Carlo errors reported by the sampler, more accurate than ArviZ's."""
     az = arviz()
-
     with np.errstate(invalid="ignore"):
         table = az.summary(az.from_dict(dict(draws)), hdi_prob=HDI, round_to="none")
     out = {}
@@ -290,8 +270,7 @@ def far_out(stage: Mapping[str, Any]) -> dict[str, float]:
 
 def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
     name, draws = stage["name"], result.run.draws
-    yield from (f"{name}: {text}" for text in result.run.warnings)
-    yield from (f"{name}: {text}" for text in r_hat_warnings(stage["parameters"]))
+    yield from (f"{name}: {text}" for text in (*result.run.warnings, *r_hat_warnings(stage["parameters"])))
     for unknown, distance in far_out(stage).items():
         yield (f"{name}: {unknown} lies {abs(distance):.1f} standard deviations {'above' if distance > 0.0 else 'below'} the middle of its "
                "prior: the prior was a guess, or it makes up for something that the model lacks; what was learned together with it is in "
@@ -318,10 +297,9 @@ def _warnings(result: StageResult, stage: Mapping[str, Any]) -> Iterable[str]:
     yield from (f"{name}: {a} and {b} have correlation {r:.2f}; the data know a combination of them rather than each"
                 for a, b, r in correlated_pairs({variable: draws[variable] for variable in relevant})
                 if not any({a, b} <= members for members in reported))
-    yield from (f"{name}: {text}" for text in discrepancy.fit_warnings(stage["rmse"]))
-    yield from (f"{name}: {text}" for text in discrepancy.error_warnings(stage["errors"]))
-    yield from (f"{name}: {text}" for text in (*out_of_sample_warnings(stage["out_of_sample"]), *stage["held_out"]["outlying"],
-                                             *stage["runs_away"]))
+    yield from (f"{name}: {text}" for text in (
+        *discrepancy.fit_warnings(stage["rmse"]), *discrepancy.error_warnings(stage["errors"]),
+        *out_of_sample_warnings(stage["out_of_sample"]), *stage["held_out"]["outlying"], *stage["runs_away"]))
     yield from result.data.notes
 
 

@@ -23,6 +23,7 @@ MIN_GENTLE = 0.5  # [m/s^2]
 CORRELATED = 50.0  # samples per independent sample, since vehicle errors are slow
 MAX_PLACE_ERROR = 0.3  # [m] above which an estimated position is rejected
 FEW = 0.5  # share of the samples in which a field must be measured
+_MIN_DURATION = 5.0  # [s] of a stretch
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,7 @@ def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
     stretches = _stretches(time, vx > min_speed)
     if not stretches:
         raise InputError(f"{where}: vx never stays above {min_speed:.2g} m/s for {_MIN_DURATION:g} s; nothing can be learned of tyres")
-    moving = np.zeros(len(time), bool)
-    for start, end in stretches:
-        moving |= (time >= start) & (time <= end)
+    moving = np.any([(time >= start) & (time <= end) for start, end in stretches], axis=0)
     steering, commanded = _steering(recording, columns, measured, time, vehicle)
     beyond = np.flatnonzero(np.abs(steering) > 1.0001 * vehicle.parameters["max_road_wheel_angle"])
     steering = np.where(np.isin(np.arange(len(time)), beyond), np.nan, steering)
@@ -92,7 +91,7 @@ def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
     good = moving & np.isfinite(yaw_rate) & np.isfinite(steering)
     speeds = np.quantile(vx[moving], [0.05, 0.95])
     lateral = float(np.quantile(np.abs(vx * yaw_rate)[good], 0.99)) if good.any() else np.nan
-    behind, gain, arm = np.nan, np.nan, np.nan
+    behind = gain = arm = np.nan
     if good.sum() > 50:
         step = max(float(np.median(np.diff(time))), 0.01)
         expected, actual, grid_vx = _on_grid(time, step, good, vx * steering / wheelbase, yaw_rate, vx)
@@ -104,9 +103,6 @@ def survey(recording: Recording, vehicle: Vehicle) -> RecordingSurvey:
     scatter = {name: float(np.nanstd(np.diff(columns[name], 2))) / np.sqrt(6.0) for name in measured}
     return RecordingSurvey(recording, measured, scatter, commanded, float(np.median(np.diff(time))), tuple(stretches),
                   (float(speeds[0]), float(speeds[1])), lateral, behind, gain, arm, tuple(time[beyond].tolist()))
-
-
-_MIN_DURATION = 5.0  # [s] of a stretch
 
 
 def _stretches(time: np.ndarray, moving: np.ndarray) -> list[tuple[float, float]]:
@@ -146,13 +142,11 @@ def _on_grid(time: np.ndarray, step: float, good: np.ndarray, *columns: np.ndarr
 
 def _shifted(values: np.ndarray, places: float) -> np.ndarray:
     """Shifts values (n,) by `places` samples, a fraction too; NaN before the first."""
-    shifted: np.ndarray = np.interp(np.arange(len(values)) - places, np.arange(len(values)), values, np.nan, np.nan)
-    return shifted
+    return np.asarray(np.interp(np.arange(len(values)) - places, np.arange(len(values)), values, np.nan, np.nan))
 
 
 def _without_drift(values: np.ndarray, places: int) -> np.ndarray:
-    finite = np.isfinite(values)
-    ones = np.ones(places)
+    finite, ones = np.isfinite(values), np.ones(places)
     count = np.convolve(finite, ones, "same")
     return values - np.convolve(np.where(finite, values, 0.0), ones, "same") / np.maximum(count, 1.0)
 
@@ -197,9 +191,7 @@ def _gain(expected: np.ndarray, actual: np.ndarray, vx: np.ndarray, apart: int) 
         return float("nan")
     z, a, b = instrument[usable], expected[usable], actual[usable]
     z = z - z.mean()
-    if not z @ a > 0.0:
-        return float("nan")
-    return float(z @ b / (z @ a))
+    return float(z @ b / (z @ a)) if z @ a > 0.0 else float("nan")
 
 
 def _arm(vx: np.ndarray, vy: np.ndarray, yaw_rate: np.ndarray) -> float:

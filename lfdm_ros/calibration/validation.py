@@ -24,12 +24,10 @@ from lfdm_ros.files import write_text
 from lfdm_ros.inference import dataset
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.plan import DEFAULT_STATE, INPUT_FIELDS, MISALIGNMENT, NO_TOPIC, Split
-from lfdm_ros.models import get_model
 from lfdm_ros.reports import save_figure
 from lfdm_ros.vehicles import Vehicle
 
-# RMSE above this multiple of the calibrated noise is worth a warning.
-NOISE_MULTIPLE = 1.5
+NOISE_MULTIPLE = 1.5  # of the calibrated noise; a larger RMSE is worth a warning
 LOUDER = 1.2  # sensor noise of a recording over that of the calibration, from which it is reported
 BEYOND, SOME = 0.05, 0.01  # of a range, and of the samples, that may lie outside what was fitted without a word
 EDGE = 1e-3  # [s] by which a piece may exceed a window
@@ -40,7 +38,8 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
             vehicle: Vehicle | str | os.PathLike[str] | None = None, model: str | None = None,
             like_result: str | os.PathLike[str] | None = None, window: tuple[float, float] | None = None, topic: str | None = None,
             seed: int = 1, model_error: bool = True, figure: str | os.PathLike[str] | None = None, ground: str = "") -> dict[str, Any]:
-    """Compares a calibration, or a vehicle, with a recording; writes summary.json, report.html, pieces.csv and trajectories.csv to `out`.
+    """Compares a calibration, or a vehicle, with a recording; writes summary.json, which it returns, report.html, pieces.csv and
+    trajectories.csv to `out`.
 
     The start state is that of `vehicle/state` at the beginning of the window; the channels are those recorded on the fitted topic, else on
     `measured/state`, else on `vehicle/state`. A posterior is simulated as in its calibration: with its inputs, prescribed states and
@@ -57,9 +56,6 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
             calibration's noise.
         figure: image file for the responses of the channels that were fitted, or all, over the whole window.
         ground: of the recording, as for `on_ground`.
-
-    Returns:
-        Contents of summary.json.
 
     Raises:
         InputError: not exactly one of posterior and vehicle, the recording lacks what is needed; or as `save_figure`.
@@ -80,13 +76,13 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         raise InputError(f"{bag}: holds {len(more) + 1} bags; give one of them, such as {recording.path}")
     if source.inputs.topic != NO_TOPIC or source.inputs.steering:
         dataset.check_inputs(recording, source.inputs, source.vehicle, *(window or ()))
-    topics = _topics(recording)
+    with open_bag(recording.path) as opened:
+        topics = {connection.topic.strip("/") for connection in opened.connections}
     shown = topic or next((candidate for candidate in (source.topic, MEASURED) if candidate in topics), DEFAULT_STATE)
-    found = _compare(recording, source, shown, window, seed, model_error)
-    others = {other: _compare(recording, source, other, window, seed, model_error) for other in (DEFAULT_STATE,)
-              if other in topics and other != shown}
-    names, scale, compared = list(found.channels), found.sigma, found.compared
-    sampled = {name: compared[name] for name in names if source.draws}
+    by_topic = {one: _compare(recording, source, one, window, seed, model_error)
+                for one in dict.fromkeys((shown, *({DEFAULT_STATE} & topics)))}
+    found = by_topic[shown]
+    compared, sigma = found.compared, {list(found.channels)[i]: value for i, value in found.sigma.items()}
     summary = {
         "version": __version__, "model": source.model, "vehicle": source.vehicle.name, "posterior": str(posterior) if posterior else None,
         "like": str(like_result) if like_result else None,
@@ -96,23 +92,22 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "fitted": sorted(source.noise),
         "rmse": {name: {**({"before": found.before[name]} if name in found.before else {}),
                         **({"kinematic": found.kinematic[name]} if name in found.kinematic else {}),
-                        "posterior": compared[name].rmse, **of_draws(compared[name])} for name in names},
+                        "posterior": one.rmse, **of_draws(one)} for name, one in compared.items()},
         "position": {what: float(np.hypot(row["x"], row["y"])) for what, row in (
-            ("response", {name: compared[name].response for name in names}), ("before", found.before), ("kinematic", found.kinematic))
-            if set(PLACE) <= set(row)},
-        "coverage_90": {name: None if i not in scale else comparison.widened if np.isfinite(comparison.widened) else comparison.coverage
-                        for i, (name, comparison) in enumerate((name, compared[name]) for name in names)},
-        "coverage_90_without_model_error": {name: compared[name].coverage if i in scale else None for i, name in enumerate(names)},
-        "rmse_by_topic": {other: {name: value.response for name, value in one.compared.items()}
-                          for other, one in {shown: found, **others}.items()},
-        "noise_from": {name: source.noise[name].stage for i, name in enumerate(names) if i in scale},
-        "kinematic": source.kinematic,
+            ("response", {name: one.response for name, one in compared.items()}), ("before", found.before),
+            ("kinematic", found.kinematic)) if set(PLACE) <= set(row)},
+        "coverage_90": {name: None if name not in sigma else one.widened if np.isfinite(one.widened) else one.coverage
+                        for name, one in compared.items()},
+        "coverage_90_without_model_error": {name: one.coverage if name in sigma else None for name, one in compared.items()},
+        "rmse_by_topic": {other: {name: value.response for name, value in one.compared.items()} for other, one in by_topic.items()},
+        "noise_from": {name: source.noise[name].stage for name in sigma}, "kinematic": source.kinematic,
         # Prefer the topic with positions.
-        "baseline": max((one.baseline for one in (found, *others.values())), key=lambda verdict: "position" in verdict.get("compared", ())),
-        "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *found.outlying, *runs_away(sampled, source.draws),
-                     *(f"{name}: RMSE {compared[name].response:.3g} is {compared[name].response / scale[i]:.1f} times the noise inferred "
-                       f"in stage {source.noise[name].stage}" for i, name in enumerate(names)
-                       if i in scale and compared[name].response > NOISE_MULTIPLE * scale[i]),
+        "baseline": max((one.baseline for one in by_topic.values()), key=lambda verdict: "position" in verdict.get("compared", ())),
+        "warnings": [*filter(None, [recording.note]), *source.notes, *found.notes, *found.outlying,
+                     *runs_away(compared if source.draws else {}, source.draws),
+                     *(f"{name}: RMSE {compared[name].response:.3g} is {compared[name].response / noise:.1f} times the noise inferred "
+                       f"in stage {source.noise[name].stage}" for name, noise in sigma.items()
+                       if compared[name].response > NOISE_MULTIPLE * noise),
                      *_range_warnings(found.pieces, source)]}
     directory = Path(out)
     with prefixing(f"cannot write to {directory}", OSError):
@@ -120,7 +115,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         write_json(directory / "summary.json", summary)
         write_text(directory / "pieces.csv", pieces_csv(found.pieces, found.use))
         write_text(directory / "trajectories.csv", trajectories_csv(found.datasets, found.predictives, found.responses_before))
-        page = report.prediction_report(summary, found.datasets, found.predictives, scale, found.pieces)
+        page = report.prediction_report(summary, found.datasets, found.predictives, found.sigma, found.pieces)
         write_text(directory / "report.html", page)
         if figure is not None:
             save_figure(_overview(found, source.model), Path(figure))
@@ -128,12 +123,11 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
 
 
 def _overview(found: _Found, model: str) -> Any:
-    columns = sorted(found.sigma) or list(range(len(found.channels)))
-    units = {field.name: field.unit for field in get_model(model).states}
-    labels = [f"{name} [{units[name]}]" for i, name in enumerate(found.channels) if i in columns]
+    columns, channels = sorted(found.sigma) or list(range(len(found.channels))), list(found.channels)
     return plots.overview([predictive.times for predictive in found.predictives],
                           [predictive.observed[:, columns] for predictive in found.predictives],
-                          [predictive.sample[:, :, columns] for predictive in found.predictives], labels)
+                          [predictive.sample[:, :, columns] for predictive in found.predictives],
+                          report.channel_labels((channels[i] for i in columns), model))
 
 
 @dataclass(frozen=True)
@@ -187,17 +181,15 @@ def _compare(recording: dataset.Recording, source: PredictionSource, topic: str,
     sensors = {i: here for i in errors if errors[i].noise < (here := sensor_noise(
         [data.observed[np.isfinite(data.observed).any(axis=1), i] for data in datasets]))}
     predictives = predict_draws(likelihood, q, [sigma] * len(datasets), [rho] * len(datasets), np.random.default_rng(seed),
-                                stored=storable_draws(datasets), noise=True, point=point, errors=errors,
-                                sensors=sensors)
-    motions = likelihood.motion(point)
-    pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, motions)]
+                                stored=storable_draws(datasets), noise=True, point=point, errors=errors, sensors=sensors)
+    pieces = [piece_of(data, one, motion, sorted(noise)) for data, one, motion in zip(datasets, predictives, likelihood.motion(point))]
     before: list[np.ndarray] = []
     if source.before is not None:
         # The vehicle before the calibration, under the same conditions.
         before = [rows[0] for rows in likelihood_of(source.before, {}).responses(point[None, len(source.unknowns):])]
     simple: dict[str, float] = {}
-    nuisance_values = {name: source.point[name] for name in nuisances}
-    bicycle, *bicycles = (baselines.baseline_nuisances(nuisance_values, fitted) for fitted in (source.kinematic, *source.kinematic_fits))
+    bicycle, *bicycles = (baselines.baseline_nuisances({name: source.point[name] for name in nuisances}, fitted)
+                          for fitted in (source.kinematic, *source.kinematic_fits))
     if baselines.can_steer(source.model, source.vehicle):
         runs = [baselines.kinematic(data, source.vehicle, source.model, bicycle) for data in datasets]
         if all(run is not None for run in runs):
@@ -291,17 +283,11 @@ def beyond_at_speed(motion: np.ndarray, fitted: Mapping[str, Sequence[Any]]) -> 
             f" fitted up to {fitted_to:g} m/s^2 there): nothing was learned of bends as tight"]
 
 
-def _topics(recording: dataset.Recording) -> set[str]:
-    with open_bag(recording.path) as bag:
-        return {connection.topic.strip("/") for connection in bag.connections}
-
-
 def _measured(recording: dataset.Recording, source: PredictionSource, topic: str,
               window: tuple[float, float] | None) -> tuple[dict[str, str], tuple[float, float]]:
     """Returns the fields that hold something in the window by channel, and the time they cover."""
-    fields = dataset.recorded_states(recording, topic, source.model)
-    for state, _, _ in source.prescribed:
-        fields.pop(state, None)
+    prescribed = {state for state, _, _ in source.prescribed}
+    fields = {state: field for state, field in dataset.recorded_states(recording, topic, source.model).items() if state not in prescribed}
     series = read_series(recording.path, topic, list(fields.values()))
     inside = np.ones(len(series.time), bool) if window is None else (series.time >= window[0]) & (series.time < window[1])
     if not inside.any():

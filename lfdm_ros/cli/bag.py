@@ -16,10 +16,7 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the subcommands record, info, import and fuzz."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = partial(add_action, actions)
-
+    add = partial(add_action, parser.add_subparsers(dest="action", metavar="ACTION", required=True))
     record = add("record", "write the raw bytes of topics to a new bag until Ctrl-C; a killed recorder leaves a readable bag",
                  "lfdm bag record --out drive --topics /vehicle/state /control/command --duration 60")
     record.add_argument("--out", required=True, metavar="BAG", help="folder to create")
@@ -28,31 +25,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--all", action="store_true", help="record every topic, also those that appear later")
     record.add_argument("--duration", type=float, metavar="S", help="stop after S seconds")
     _add_storage(record)
-
     info = add("info", "show what is in a bag, also one that was not closed properly", "lfdm bag info drive --json")
     info.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording, its .mcap or .db3 file, or a .bag of ROS 1")
     info.add_argument("--json", action="store_true", help="machine-readable")
     info.add_argument("--no-digest", action="store_true", help="do not hash the content (faster on large bags)")
-
     imported = add("import", "turn a recording in CSV, MAT or NPY files into a bag",
                    "lfdm bag import acc.csv --mapping sbel_hmmwv --out acc_bag")
     imported.add_argument("source", metavar="SOURCE", help="the recording's main file, or its folder; or a folder of recordings, all of "
                           "which are imported")
-    imported.add_argument("--mapping", required=True, metavar="FILE.yaml",
-                          help="mapping file, or the name of one that ships with the package")
+    imported.add_argument("--mapping", required=True, metavar="FILE.yaml", help="mapping file, or the name of one that ships with the "
+                          "package")
     imported.add_argument("--out", required=True, metavar="BAG", help="folder to create; of several recordings with a bag for each")
     imported.add_argument("--recording", metavar="NAME", help="name of the recording (default: the stem of SOURCE)")
     _add_storage(imported)
-
     former = add("fuzz", "is lfdm fuzz copies now, of the package lfdm_lab; the next release takes the new name only",
                  "lfdm fuzz copies drive --seeds 20 --out damaged")
     former.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm bag`; returns the exit status."""
-    if args.action == "record":
-        # The only part that needs ROS.
+    if args.action == "record":  # the only part that needs ROS
         from lfdm_ros.nodes.recorder import record_from_cli
 
         return int(record_from_cli(args))

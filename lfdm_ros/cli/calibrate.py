@@ -44,14 +44,19 @@ JSON_INTERVAL = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm calibrate`."""
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="recipe file, or the name of one that ships with the package")
     parser.add_argument("--bag", action="append", default=[], metavar="BAG",
                         help="a recording that the recipe names, or a folder of bags; repeat")
     parser.add_argument("--survey", metavar="FILE", help="of a recipe of a friction field: CSV with columns x, y [m], friction and perhaps "
                         "noise")
     parser.add_argument("--out", metavar="DIR", help="directory for the results; with --new the recipe's file")
-    _add_new_arguments(parser)
+    parser.add_argument("--new", action="append", default=[], metavar="BAG", help="propose a recipe from this bag, or with --mapping from "
+                        "any other recording, and say why; repeat")
+    parser.add_argument("--vehicle", metavar="NAME", help="with --new: the vehicle that was driven, a name or a file (lfdm vehicle new)")
+    parser.add_argument("--model", metavar="NAME", help="with --new: the model to calibrate (default: as the recordings suggest)")
+    parser.add_argument("--exact-steering", action="store_true", help="with --new: the recorded angle of the road wheels is exact, as a "
+                        "simulator's, and has no unknown scale")
+    parser.add_argument("--mapping", metavar="FILE.yaml", help="with --new: the mapping that imports the recordings")
     parser.add_argument("--check", action="store_true", help="report identifiable parameters of the bags, and missing manoeuvres, without "
                         "sampling; with --new, of the proposed recipe")
     add_figure_argument(parser, "mean and 94 %% interval of each unknown; with --check: posterior over prior width")
@@ -78,7 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm calibrate`; returns the exit status."""
     require_figure(args.figure)
     if args.new:
         return _propose(args)
@@ -125,17 +129,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-
 def _run_field(args: argparse.Namespace) -> int:
-    """Infers the values of a friction field from a survey."""
     from lfdm_ros.calibration.field_calibration import calibrate_field, load_field_recipe
 
     refuse_of_field(args, ("bag", "check", "sampler", "errors", "ground", "continued", "scheduler"))
     recipe = load_field_recipe(args.recipe)
-    for name in ("survey", "out"):
+    for name, what in (("survey", "the CSV of places where friction was seen (x, y, friction)"), ("out", "where the results go")):
         if getattr(args, name) is None:
-            raise InputError(f"--{name} is missing: " + {"survey": "the CSV of places where friction was seen (x, y, friction)",
-                                                         "out": "where the results go"}[name])
+            raise InputError(f"--{name} is missing: {what}")
     if args.progress_json:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with closing(ProgressJson() if args.progress_json else HumanLine()) as show:
@@ -160,7 +161,6 @@ def refuse_of_field(args: argparse.Namespace, names: Sequence[str]) -> None:
         if getattr(args, name) not in (None, [], False):
             shown = "continue" if name == "continued" else name
             raise InputError(f"--{shown}: a recipe of a friction field has no use for it; leave it out")
-
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
@@ -203,7 +203,9 @@ class HumanLine:
         if not finished and time.monotonic() - self._last < LINE_INTERVAL[self._terminal]:
             return
         self._last = time.monotonic()
-        left = f", {_duration(state.time_left)} left" if math.isfinite(state.time_left) and not finished else ""
+        left = ""
+        if math.isfinite(state.time_left) and not finished:
+            left = f", {state.time_left:.0f} s left" if state.time_left < 100 else f", {state.time_left / 60:.0f} min left"
         text = f"stage {state.stage_index + 1}/{state.stage_count} {state.stage}: {state.progress:4.0%}, {state.message}{left}"
         if self._terminal:
             sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if finished else ""))
@@ -218,7 +220,6 @@ class HumanLine:
             self._open = False
 
 
-
 def _print_table(summary: dict[str, Any], out: str) -> None:
     width = max(len(name) for stage in summary["stages"] for name in stage["parameters"])
     for stage in summary["stages"]:
@@ -227,8 +228,7 @@ def _print_table(summary: dict[str, Any], out: str) -> None:
         print(f"{stage['name']}: {cut}; {stage['evaluations']} simulations in {stage['seconds']:.1f} s")
         for line in stage["identifiability"].get("text", ()):
             print(f"  {line.removeprefix(stage['name'] + ': ')}")
-        objective = stage.get("objective")
-        if objective:
+        if objective := stage.get("objective"):
             print(f"  objective ({objective['scale']}): {objective['start']:.8g} -> {objective['optimum']:.8g}")
         for name, row in stage["parameters"].items():
             r_hat = f"  R-hat {row['r_hat']:.4f}" if math.isfinite(row["r_hat"]) else ""
@@ -236,16 +236,13 @@ def _print_table(summary: dict[str, Any], out: str) -> None:
             print(f"  {name:{width}}  {value:12.6g} ± {row['sd']:<10.3g} {row['unit']:12}{r_hat}")
     print("RMSE: prior's medians -> what is passed on (single draws 5 to 95 %); out of sample, and share in 90 % intervals (widened)")
     for channel, row in summary["rmse"].items():
-        unseen = summary["out_of_sample"].get(channel)
         more = ""
-        if unseen:
+        if unseen := summary["out_of_sample"].get(channel):
             widened = unseen["coverage_90_widened"]
             more = f"; {unseen['rmse']:.4g}, {unseen['coverage_90']:.0%}" + (f" ({widened:.0%})" if math.isfinite(widened) else "")
         print(f"  {channel:{width}}  {row['prior_response']:10.4g} -> {row['response']:.4g} ({row['low']:.3g} to {row['high']:.3g}){more}")
-    for warning in summary["warnings"]:
-        print(f"warning: {warning}")
-    print(summary["baseline"]["text"])
-    print(f"wrote {out}: posterior.nc, vehicle.yaml, summary.json, report.html")
+    print(*(f"warning: {warning}" for warning in summary["warnings"]), summary["baseline"]["text"],
+          f"wrote {out}: posterior.nc, vehicle.yaml, summary.json, report.html", sep="\n")
 
 
 def _print_field(summary: dict[str, Any], out: str) -> None:
@@ -253,15 +250,8 @@ def _print_field(summary: dict[str, Any], out: str) -> None:
     for name, row in summary["parameters"].items():
         print(f"  {name:8} {row['mean']:10.4g} ± {row['sd']:<9.3g} {row['unit']:4} R-hat {row['r_hat']:.4f}   "
               f"{row['sd_over_prior_sd']:.2f} times as wide as the prior")
-    for group in summary["untold"]:
-        print(f"  {group['text']}")
-    for warning in summary["warnings"]:
-        print(f"warning: {warning}")
-    print(f"wrote {out}: posterior.nc, summary.json, ground.yaml")
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    print(*(f"  {group['text']}" for group in summary["untold"]), *(f"warning: {warning}" for warning in summary["warnings"]),
+          f"wrote {out}: posterior.nc, summary.json, ground.yaml", sep="\n")
 
 
 def _positive(text: str) -> int:
@@ -279,7 +269,9 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | 
     with show_progress("driving the recordings with vehicles from the priors"):
         scores = score_recordings(recipe, bags)
     for score in scores.values():
-        score["known"] = {unknown: _verdict(share) for unknown, share in score.get("expected", {}).items()}
+        score["known"] = {
+            unknown: "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
+            for unknown, share in score.get("expected", {}).items()}
     if as_json:
         print(json.dumps({**more, "stages": scores}))
     else:
@@ -290,11 +282,6 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | 
                   for name, score in scores.items()]
         save_figure(draw_values(panels, [1.0]), figure)
     return int(any("error" in score for score in scores.values()))
-
-
-def _verdict(share: float) -> str:
-    """Describes how well an unknown is identified, by its expected width over the prior's."""
-    return "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
 
 
 def print_notes(bags: Sequence[str]) -> None:
@@ -321,17 +308,6 @@ def _print_scores(scores: dict[str, dict[str, Any]]) -> None:
             print(f"  {unknown:{width}}  {share:6.3f}  {score['known'][unknown]}")
         for group in score["untold"]:
             print(f"  {group['text']}")
-
-
-def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm calibrate --new`."""
-    parser.add_argument("--new", action="append", default=[], metavar="BAG", help="propose a recipe from this bag, or with --mapping from "
-                        "any other recording, and say why; repeat")
-    parser.add_argument("--vehicle", metavar="NAME", help="with --new: the vehicle that was driven, a name or a file (lfdm vehicle new)")
-    parser.add_argument("--model", metavar="NAME", help="with --new: the model to calibrate (default: as the recordings suggest)")
-    parser.add_argument("--exact-steering", action="store_true", help="with --new: the recorded angle of the road wheels is exact, as a "
-                        "simulator's, and has no unknown scale")
-    parser.add_argument("--mapping", metavar="FILE.yaml", help="with --new: the mapping that imports the recordings")
 
 
 def _propose(args: argparse.Namespace) -> int:
@@ -385,6 +361,5 @@ def _bags(args: argparse.Namespace, folder: Path) -> list[Path]:
     mapping = find_config("recordings", args.mapping)
     for i, source in enumerate(source for given in args.new for source in recordings_in(given, mapping)):
         bags.append(folder / f"{i}_{source.stem}")
-        import_recording(source, mapping, bags[-1],
-                         warn=lambda line: print(f"warning: {line}", file=sys.stderr))
+        import_recording(source, mapping, bags[-1], warn=lambda line: print(f"warning: {line}", file=sys.stderr))
     return bags

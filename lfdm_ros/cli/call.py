@@ -12,7 +12,6 @@ EPILOG = """examples, beside `lfdm up hil` or `lfdm up calibration` in another t
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm call`."""
     parser.add_argument("name", nargs="?", help="of the service or action; without one all are listed")
     parser.add_argument("values", nargs="?", default="{}", help="fields of the request or goal, as YAML")
     parser.add_argument("--timeout", type=float, default=5.0, metavar="S", help="to wait for it and its answer (default %(default)g)")
@@ -30,7 +29,6 @@ def run(args: argparse.Namespace) -> int:
         values = yaml.safe_load(args.values)
     except yaml.YAMLError as error:
         raise InputError(f"values: no YAML: {error}") from None
-
     with Inspector(args.timeout) as graph:
         if args.name is None:
             found = graph.services()

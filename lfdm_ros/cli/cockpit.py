@@ -32,12 +32,9 @@ _STACK = "shared_human"
 _PORT = 8733
 _REMOTE = "teleop/remote_command"  # of the page, before the link
 _HIDDEN_SPREAD = 0.3  # of the logarithm of a hidden cornering stiffness
-# Parameters of a stack's nodes with a person at the page, unless --set says otherwise.
-_PERSON = {"wait_for_operator": False}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm cockpit`."""
     parser.add_argument("stack", nargs="?", default=_STACK, metavar="STACK.yaml",
                         help="stack file, or the name of one that ships with the package (default %(default)s)")
     parser.add_argument("--attach", action="store_true", help="only the page, for a stack that is running")
@@ -49,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", default="teleop/command", help="topic of the driver's commands (default %(default)s)")
     parser.add_argument("--latency", type=float, metavar="S",
                         help="drive over a link with this delay, there and back; the page shows what arrives and changes the delay")
-    parser.add_argument("--namespace", metavar="NAME",
-                        help="bring the stack up in this namespace; with --attach: the one of the vehicle to show")
+    parser.add_argument("--namespace", metavar="NAME", help="bring the stack up in this namespace; with --attach: the one of the vehicle "
+                        "to show")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it (docs/reference/parameters.md); repeat")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
@@ -63,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm cockpit`; returns the exit status."""
     if args.bag is not None:
         return _replay(args)
     from lfdm_ros.nodes.cockpit import MAX_LATENCY
@@ -97,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         # Commands over the link are as old as its delay.
         shared = any(entry.executable == "shared_control" for entry in stack.nodes)
         late = {} if args.latency is None else {"operator_timeout" if shared else "command_timeout": 0.5 + MAX_LATENCY}
-        for name, value in {**_PERSON, **late}.items():
+        for name, value in {"wait_for_operator": False, **late}.items():  # a person is at the page
             if stack.declares(name):
                 stack = stack.with_override(name, value, name)
     overrides = dict(parse_override(text) for text in args.overrides)
@@ -114,10 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _with_hidden_vehicle(stack: Stack, name: str, seed: int) -> Stack:
     """Returns the stack with a simulated vehicle of other cornering stiffnesses, which understeers; writes its file beside the recordings.
-
-    Raises:
-        InputError: a negative seed, no simulated vehicle, or one without cornering stiffnesses.
-    """
+    Raises InputError: a negative seed, no simulated vehicle, or one without cornering stiffnesses."""
     import numpy as np
 
     from lfdm_ros.vehicles import load_vehicle, save_vehicle
@@ -153,7 +146,6 @@ def _port(given: int | None) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    """Plays a bag on the page until Ctrl-C."""
     from lfdm_ros.cockpit.replay import Player, ReplayTracks, serve
     from lfdm_ros.cockpit.seat import Seat
     from lfdm_ros.cockpit.server import CockpitServer

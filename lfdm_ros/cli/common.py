@@ -43,7 +43,6 @@ class StatusLine:
         self._next, self._shown = now + (TERMINAL_PERIOD if self._terminal else LINE_PERIOD), True
 
     def end(self) -> None:
-        """Clears the line on a terminal."""
         if self._shown and self._terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -108,8 +107,7 @@ def add_backend(parser: argparse.ArgumentParser) -> None:
 
 
 class _Backend(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
-                 option_string: str | None = None) -> None:
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
         from lfdm_ros.backends.batch_backend import BACKENDS, VARIABLE
 
         os.environ[VARIABLE] = BACKENDS.find(values, "--backend").name
@@ -117,10 +115,7 @@ class _Backend(argparse.Action):
 
 
 def add_former(parser: argparse.ArgumentParser, former: str, option: str, **kwargs: Any) -> None:
-    """Adds the former name of an option, hidden, for one release; it warns with the new one.
-
-    kwargs: of `add_argument`, to read its value.
-    """
+    """Adds the former name of an option, hidden, for one release; it warns with the new one. kwargs: of `add_argument`."""
     parser.add_argument(former, dest=option.lstrip("-").replace("-", "_"), action=_Former, help=argparse.SUPPRESS,
                         default=argparse.SUPPRESS, option=option, **kwargs)
 
@@ -130,8 +125,7 @@ class _Former(argparse.Action):
         super().__init__(*args, **kwargs)
         self._option = option
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
-                 option_string: str | None = None) -> None:
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
         print(f"warning: {option_string} is {self._option} now; the next release takes the new name only", file=sys.stderr)
         before = getattr(namespace, self.dest, None)
         setattr(namespace, self.dest, [*before, values] if isinstance(before, list) else values)

@@ -37,12 +37,10 @@ _ZSH = "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm completion`."""
     parser.add_argument("shell", choices=("bash", "zsh"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the script; returns the exit status."""
     from lfdm_ros.cli.commands import COMMANDS
 
     values, options = list[str](), list[str]()

@@ -40,21 +40,14 @@ class SharedDrive:
 
     @property
     def outcome(self) -> str:
-        """The outcome in words."""
         if self.summary["collisions"]:
             return f"hits {self.summary['first_collision']}"
-        if self.summary["lifted_wheels_most"]:
-            return "lifts a wheel"
-        return "arrives" if self.summary["task_done"] else "does not arrive"
+        return "lifts a wheel" if self.summary["lifted_wheels_most"] else "arrives" if self.summary["task_done"] else "does not arrive"
 
 
 def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> SharedDrive:
     """Runs the stack of shared control on the graph with the hidden vehicle. The other nodes use the vehicle file, or the posterior in
-    force in the store.
-
-    Raises:
-        InputError, RunError, Interrupted: as `run_stack`.
-    """
+    force in the store. Raises InputError, RunError, Interrupted: as `run_stack`."""
     from lfdm_ros.ros.runtime import exit_status
     from lfdm_ros.stacks.compose import run_stack
 
@@ -67,7 +60,6 @@ def share(name: str, hidden: Path, store: Path, bag: Path, seed: int) -> SharedD
 
 
 def read(name: str, bag: Path, summary: dict[str, Any]) -> SharedDrive:
-    """Reads a drive from its bag."""
     from lfdm_ros.bags import open_bag, read_series
 
     rows, posterior = [], 0
@@ -103,7 +95,6 @@ def apply(store: Path, result: Path) -> str:
 
 
 def table(drives: list[SharedDrive]) -> str:
-    """Returns a table of the drives before and after."""
     rows = [("outcome", [drive.outcome for drive in drives]),
             ("least clearance [m]", [f"{drive.summary['least_clearance']:.2f}" for drive in drives]),
             ("mean share of autonomy k", [f"{drive.k.mean():.2f}" for drive in drives]),
@@ -146,13 +137,8 @@ PRIOR, POSTERIOR, TRUTH, DATA = PALE, BLUE, RED, INK
 
 
 def draw(path: Path, recipe: Any, truth: dict[str, float], result: Path, bag: Path) -> None:
-    """Writes a PNG.
-
-    Args:
-        truth: the hidden parameters, by the recipe's names.
-        result: folder of the calibration.
-        bag: recording of a manoeuvre that was not fitted.
-    """
+    """Writes a PNG of the hidden parameters `truth`, by the recipe's names, and of a calibration in the folder `result`; `bag`: recording
+    of a manoeuvre that was not fitted."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.calibration import load_posterior_summary
@@ -161,14 +147,12 @@ def draw(path: Path, recipe: Any, truth: dict[str, float], result: Path, bag: Pa
     parameters = {p.name: p for stage in recipe.stages for p in stage.parameters}
     rng = np.random.default_rng(posterior["seed"])
     prior_draws = np.column_stack([parameters[n].prior.frozen().rvs(DRAWS, random_state=rng) for n in posterior["parameter_names"]])
-
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.25))
-    left, right = parts
+    figure: Any = Figure(figsize=(11, 4.6), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.25))
     _parameters(left.subplots(), posterior, parameters, truth)
     axes = right.subplots(len(CHANNELS), sharex=True)
-    bands = {PRIOR: _responses(recipe, parameters, posterior["parameter_names"], prior_draws, bag),
-             POSTERIOR: _responses(recipe, parameters, posterior["parameter_names"], posterior["thinned_draws"], bag)}
+    bands = {colour: _responses(recipe, parameters, posterior["parameter_names"], draws, bag)
+             for colour, draws in ((PRIOR, prior_draws), (POSTERIOR, posterior["thinned_draws"]))}
     _prediction(axes, bands, bag)
     save_figure(figure, path)
 
@@ -256,14 +240,17 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--seed {args.seed}: give 0 or more")
     steps = 2 if args.record_only else 6
     args.out = args.record_only or args.out
-    _make_room(args.out)
+    # Only results of an earlier demo are replaced.
+    if args.out.exists() and any(args.out.iterdir()) and not (args.out / "hidden_vehicle.yaml").is_file():
+        raise InputError(f"{args.out} is not empty and not of an earlier demo; give another folder")
+    shutil.rmtree(args.out, ignore_errors=True)
+    args.out.mkdir(parents=True)
     recipe = load_recipe("hmmwv_demo")
     scenarios = [name for stage in recipe.stages for name in stage.recordings]
     _print_step(f"1/{steps}  drawing a hidden vehicle from the priors of {recipe.path.name}, seed {args.seed}")
     truth, hidden = _hidden_vehicle(recipe, [*scenarios, TEST_SCENARIO], args.seed)
     hidden_file = args.out / "hidden_vehicle.yaml"
     save_vehicle(hidden, hidden_file)
-
     _print_step(f"2/{steps}  driving on the ROS graph in lockstep, recording bags")
     bags = {}
     for index, scenario in enumerate([*scenarios, TEST_SCENARIO]):
@@ -273,9 +260,11 @@ def run(args: argparse.Namespace) -> int:
         _print_step(f"     {scenario:22} {summary['simulated_seconds']:5.1f} s in {summary['wall_seconds']:4.1f} s "
                     f"({summary['speed_factor']:.0f} x real time), {summary['messages_recorded']} messages")
     if args.record_only:
-        _print_step(_next_steps(recipe.path.stem, args.out, hidden_file))
+        calibrate_by_hand = f"  lfdm calibrate {recipe.path.stem} --bag {args.out / 'training'}"
+        _print_step(f"\nnow calibrate by hand; the parameters that were hidden stand in {hidden_file}:\n"
+                    f"{calibrate_by_hand} --check\n{calibrate_by_hand} --out result\n"
+                    f"  lfdm predict --posterior result --bag {args.out / 'test'} --out check")
         return 0
-
     store = args.out / "store"
     _print_step("3/6  sharing the vehicle with an operator behind a link, by the vehicle file")
     shares = [share(BEFORE, hidden_file, store, args.out / "recordings" / "shared_before", args.seed)]
@@ -292,9 +281,7 @@ def run(args: argparse.Namespace) -> int:
                      seed=args.seed)
     _print_step(f"6/6  sharing the vehicle again, by the posterior: {apply(store, result)}")
     shares.append(share(AFTER, hidden_file, store, args.out / "recordings" / "shared_after", args.seed))
-    print(_table(recipe, truth, outcome))
-    print(_errors(before, after))
-
+    print(_table(recipe, truth, outcome), _errors(before, after), sep="\n")
     draw(args.out / "demo.png", recipe, truth, result, bags[TEST_SCENARIO])
     draw_shared(args.out / "shared.png", shares)
     print(table(shares))
@@ -303,23 +290,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _next_steps(recipe: str, out: Path, hidden: Path) -> str:
-    return (f"\nnow calibrate by hand; the parameters that were hidden stand in {hidden}:\n"
-            f"  lfdm calibrate {recipe} --bag {out / 'training'} --check\n"
-            f"  lfdm calibrate {recipe} --bag {out / 'training'} --out result\n"
-            f"  lfdm predict --posterior result --bag {out / 'test'} --out check")
-
-
 def _print_step(line: str) -> None:
     print(line, flush=True)
-
-
-def _make_room(out: Path) -> None:
-    # Only results of an earlier demo are replaced.
-    if out.exists() and any(out.iterdir()) and not (out / "hidden_vehicle.yaml").is_file():
-        raise InputError(f"{out} is not empty and not of an earlier demo; give another folder")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
 
 
 def _hidden_vehicle(recipe: Any, scenarios: list[str], seed: int) -> tuple[dict[str, float], Any]:
@@ -368,8 +340,7 @@ def _table(recipe: Any, truth: dict[str, float], outcome: dict[str, Any]) -> str
             got, true = row["parameters"][parameter.name], truth[parameter.name]
             low, high = got["hdi_3%"], got["hdi_97%"]
             inside += low <= true <= high
-            posterior = f"{got['mean']:.5g} ± {got['sd']:.2g}"
-            interval = f"[{low:.5g}, {high:.5g}]"
+            posterior, interval = f"{got['mean']:.5g} ± {got['sd']:.2g}", f"[{low:.5g}, {high:.5g}]"
             lines.append(f"{parameter.name:30} {true:9.5g} {parameter.prior.frozen().mean():11.5g} {posterior:>18} {interval:>21}  "
                          f"{'yes' if low <= true <= high else 'no'}")
     lines.append(f"{inside} of {len(truth)} truths inside their 94 % interval")
@@ -377,7 +348,6 @@ def _table(recipe: Any, truth: dict[str, float], outcome: dict[str, Any]) -> str
 
 
 def _errors(before: dict[str, Any], after: dict[str, Any]) -> str:
-    lines = ["", f"mean RMSE on {TEST_SCENARIO} against the noisy measurements:", f"{'channel':12} {'uncalibrated':>13} {'calibrated':>11}"]
-    for channel, rmse in after["rmse"].items():
-        lines.append(f"{channel:12} {before['rmse'][channel]['posterior']:13.4g} {rmse['posterior']:11.4g}")
-    return "\n".join(lines)
+    return "\n".join([
+        "", f"mean RMSE on {TEST_SCENARIO} against the noisy measurements:", f"{'channel':12} {'uncalibrated':>13} {'calibrated':>11}",
+        *(f"{channel:12} {before['rmse'][channel]['posterior']:13.4g} {row['posterior']:11.4g}" for channel, row in after["rmse"].items())])

@@ -18,7 +18,6 @@ EPILOG = "example: lfdm doctor --json"
 
 
 def check_kernel_cache() -> Check:
-    """Checks the cache folder of compiled models."""
     try:
         from lfdm_ros.compiler import cache_directory
     except ImportError as error:
@@ -62,7 +61,6 @@ def checks() -> list[Check]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `lfdm doctor`."""
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
 
 

@@ -94,8 +94,7 @@ def run(args: argparse.Namespace) -> int:
     if args.drop_out is not None:
         lidar["drop_out"] = args.drop_out
     given = (("actuation_delay", args.delay), ("steering_lag", args.steering_lag))
-    changes = (*args.change, *(f"{name}={value!r}" for name, value in given if value is not None))
-    vehicle = load_vehicle(args.vehicle, changes)
+    vehicle = load_vehicle(args.vehicle, (*args.change, *(f"{name}={value!r}" for name, value in given if value is not None)))
     if args.rear_lidar:
         find_sensor(vehicle, args.rear_lidar, Lidar, "--rear-lidar")
     if vehicle.assumed:

@@ -79,6 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if getattr(args, "draws", 0) < 0:
+        raise InputError(f"--draws {args.draws}: give a number of draws")
     args.run_form(args)
     return 0
 
@@ -90,7 +92,6 @@ def _fmu(args: argparse.Namespace) -> None:
     from lfdm_ros.vehicles import load_vehicle
 
     check_out(args.out, ".fmu", ".ssp")
-    _check_draws(args.draws)
     platforms = platforms_named(args.platform) if args.platform else [own_platform()]
     export = exported(load_vehicle(args.vehicle), args.model, args.tyre, args.step)
     summary = Path(args.vehicle).parent / "summary.json"
@@ -104,11 +105,6 @@ def _fmu(args: argparse.Namespace) -> None:
           f"{len(export.tunable)} tunable parameters{drawn}, {args.out.stat().st_size / 1000:.0f} kB", file=sys.stderr)
 
 
-def _check_draws(count: int) -> None:
-    if count < 0:
-        raise InputError(f"--draws {count}: give a number of draws")
-
-
 def _tyre(args: argparse.Namespace) -> None:
     from lfdm_ros.exports.fmu_file import posterior_draws, write_fmu
     from lfdm_ros.exports.library import own_platform, platforms_named
@@ -117,7 +113,6 @@ def _tyre(args: argparse.Namespace) -> None:
     from lfdm_ros.vehicles import load_vehicle
 
     check_out(args.out, ".ssp" if args.chassis else ".fmu")
-    _check_draws(args.draws)
     platforms, vehicle = platforms_named(args.platform) if args.platform else [own_platform()], load_vehicle(args.vehicle)
     wheels = WHEELS if args.chassis else (args.wheel,)
     tyres = {wheel: exported_tyre(vehicle, wheel, args.tyre, args.step) for wheel in wheels}

@@ -20,19 +20,13 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the subcommands report, compare and faults."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = partial(add_action, actions)
-
+    add = partial(add_action, parser.add_subparsers(dest="action", metavar="ACTION", required=True))
     report = add("report", "write a page of a recorded run: timing, faults, responses", "lfdm hil report drive --out drive.html")
     report.add_argument("bag", metavar="BAG", help="folder of a rosbag2 recording of hil_bridge")
     report.add_argument("--out", metavar="FILE.html", help="file to write (default: BAG.html beside the bag)")
-
-    compare = add("compare", "check that two recordings of lockstep runs have equal values; exit 1 if not",
-                  "lfdm hil compare drive again")
+    compare = add("compare", "check that two recordings of lockstep runs have equal values; exit 1 if not", "lfdm hil compare drive again")
     compare.add_argument("one", metavar="BAG")
     compare.add_argument("other", metavar="BAG")
-
     faults = add("faults", "drive a lane change with each fault on each signal, and report the outcomes",
                  "lfdm hil faults --json matrix.json")
     faults.add_argument("--only", nargs="+", metavar="NAME", default=[], help="kinds or signals (default: all)")
@@ -41,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm hil`; returns the exit status."""
     return {"report": _report, "compare": _compare, "faults": _faults}[args.action](args)
 
 

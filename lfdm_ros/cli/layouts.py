@@ -13,13 +13,11 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm layouts`."""
     add_stack(parser)
     parser.add_argument("--out", metavar="DIR", required=True, help="folder for the files, made if it is not there")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm layouts`; returns the exit status."""
     from lfdm_ros.stacks.layouts import layouts
     from lfdm_ros.stacks.stack import parse_override, prepare_stack
 

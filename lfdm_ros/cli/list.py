@@ -20,13 +20,11 @@ _WIDTH = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm list`."""
     parser.add_argument("kind", choices=KINDS, help="kind of the names")
     parser.add_argument("--json", action="store_true", help="a list of {name, description, path}")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the names of one kind; returns the exit status."""
     files = sorted((share_directory() / "config" / KINDS[args.kind]).glob("*.yaml"))
     described = [(path, describe(path)) for path in files]
     if args.json:

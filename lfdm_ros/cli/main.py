@@ -23,26 +23,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="lfdm", description="Simulate vehicles, calibrate them from recordings, run them on ROS 2.",
         epilog="example: lfdm simulate --vehicle hmmwv --model eight_dof --inputs inputs.txt --out run.csv")
     parser.add_argument("--version", action="version", version=f"lfdm_ros {__version__}")
+    command = argv[0] if argv else ""
     try:
         return _run(parser, argv)
     except KeyboardInterrupt as error:  # while a subcommand imports, too
-        print(f"lfdm {argv[0] if argv else ''}: interrupted", file=sys.stderr)
+        print(f"lfdm {command}: interrupted", file=sys.stderr)
         return getattr(error, "status", 130)
     except BrokenPipeError as error:
         if _is_read():  # another pipe broke, such as a worker's
-            print(f"lfdm {argv[0] if argv else ''}: {reason(error)}: a process that works for this one has ended", file=sys.stderr)
+            print(f"lfdm {command}: {reason(error)}: a process that works for this one has ended", file=sys.stderr)
             return 1
         sys.stderr.close()  # `lfdm models | head`
         return 0
     except ImportError as error:
         if not (error.name or "").startswith(_INTERFACES):
             raise
-        print(f"lfdm {argv[0] if argv else ''}: {error.msg}: the messages that are installed are older than the program; "
-              "run `make install`, or build the workspace again", file=sys.stderr)
+        print(f"lfdm {command}: {error.msg}: the messages that are installed are older than the program; run `make install`, or build the "
+              "workspace again", file=sys.stderr)
         return 2
     except OSError as error:  # a full disk, a folder where a file should be, a file that is not ours
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"lfdm {argv[0] if argv else ''}: {where}{reason(error)}", file=sys.stderr)
+        print(f"lfdm {command}: {f'{error.filename}: ' if error.filename else ''}{reason(error)}", file=sys.stderr)
         return 2
 
 
@@ -72,8 +72,8 @@ def _run(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
             sub.set_defaults(run=module.run)
         elif command and not command.startswith("-"):
             if command in _LABORATORY:
-                raise InputError("a command of the laboratory, which is not installed; fix: pip install --no-deps lab/ "
-                                 "in the root of the source tree")
+                raise InputError("a command of the laboratory, which is not installed; fix: pip install --no-deps lab/ in the root of the "
+                                 "source tree")
             raise InputError(f"no such command{suggest(command, COMMANDS)}; lfdm --help lists them")
         else:
             for name, other in COMMANDS.items():

@@ -12,13 +12,11 @@ _KINDS = ("states", "inputs", "outputs", "parameters")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm models`."""
     parser.add_argument("name", nargs="*", help="all of these models, with units (default: a table of all models)")
     parser.add_argument("--json", action="store_true", help="machine-readable, all of each model")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the models; returns the exit status."""
     models = {name: get_model(usual_spec(name)) for name in args.name or model_names()}
     slots = {name: {slot: list(parts) for slot, parts in chassis_slots(name.split("/")[0]).items()} for name in models}
     if args.json:

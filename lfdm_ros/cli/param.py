@@ -15,7 +15,6 @@ EPILOG = """examples, beside `lfdm up autonomy` in another terminal:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm param`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, text in (("list", "the nodes, or the parameters of one"), ("get", "the value of a parameter"),
                        ("describe", "its meaning and its range"), ("set", "give it a value"),
@@ -31,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm param`; returns the exit status."""
     import yaml
 
     from lfdm_ros.errors import InputError, quote

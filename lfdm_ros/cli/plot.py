@@ -39,7 +39,6 @@ class PlotTrace:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm plot`."""
     parser.add_argument("source", metavar="RUN.csv|BAG", type=Path)
     parser.add_argument("--fields", nargs="+", metavar="FIELD", help=f"columns, or fields of messages (default: of {', '.join(DEFAULT)} "
                         "those that there are, and the path from above)")
@@ -48,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draws the picture; returns the exit status."""
     if args.figure is None:
         raise InputError("give --figure FILE, a name that ends in .png, .svg or .pdf")
     require_figure(args.figure)
@@ -59,12 +57,10 @@ def run(args: argparse.Namespace) -> int:
 
 def plot(sources: Sequence[Path], figure: Path, fields: Sequence[str] | None = None) -> None:
     """Draws the fields of CSVs or recordings over time, by default DEFAULT and the path from above; all are those of the first source.
-
-    Raises:
-        InputError: a source cannot be read, or the first one lacks a field.
-    """
+    Raises InputError: a source cannot be read, or the first one lacks a field."""
     requested = tuple(fields or (*DEFAULT, "x", "y"))
-    runs = {_name(path, sources): read(path, requested, all_needed=bool(fields) and path is sources[0]) for path in sources}
+    alike = len({path.name for path in sources}) < len(sources)
+    runs = {str(path) if alike else path.name: read(path, requested, all_needed=bool(fields) and path is sources[0]) for path in sources}
     found = [field for field in requested if any(field in traces for traces in runs.values())]
     if not found or (all(field in ("x", "y") for field in found) and not fields):
         raise InputError(f"{sources[0]}: has none of {', '.join(DEFAULT)}; name what it has with --fields")
@@ -129,6 +125,8 @@ def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], way: bool) ->
     """Draws a panel for each field over time, the runs in the same axes; with `way` x and y are the path from above, to scale."""
     from matplotlib.figure import Figure
 
+    from lfdm_ros.models import get_model
+
     panels = [field for field in fields if not (way and field in ("x", "y"))]
     above = way and {"x", "y"} <= set(fields)
     figure = Figure(figsize=(9.0, 0.6 + 1.5 * len(panels) + 2.8 * above), layout="constrained")
@@ -141,7 +139,7 @@ def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], way: bool) ->
         axis.set(xlabel="x [m]", ylabel="y [m]")
         axis.set_aspect("equal", adjustable="datalim")
         axis.grid(alpha=0.25, lw=0.6)
-    units, shared = _units(), None
+    units, shared = {field.name: field.unit for field in get_model("twenty_four_dof").outputs}, None
     for row, field in enumerate(panels, int(above)):
         axis = shared = figure.add_subplot(grid[row, 0], sharex=shared)
         for (name, traces), colour, style in zip(runs.items(), COLOURS, ("-", "--")):
@@ -163,14 +161,3 @@ def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], way: bool) ->
     handles = {label: handle for axis in figure.axes for handle, label in zip(*axis.get_legend_handles_labels())}
     figure.legend(list(handles.values()), list(handles), loc="outside upper left", ncols=2, fontsize=9, frameon=False)
     return figure
-
-
-def _units() -> dict[str, str]:
-    from lfdm_ros.models import get_model
-
-    return {field.name: field.unit for field in get_model("twenty_four_dof").outputs}
-
-
-def _name(path: Path, sources: Sequence[Path]) -> str:
-    alike = len({other.name for other in sources}) < len(sources)
-    return str(path) if alike else path.name

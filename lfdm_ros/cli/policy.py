@@ -14,16 +14,14 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm policy`."""
     add_stack(parser)
     parser.add_argument("--record", metavar="BAG", help="with the recorder that this option of `lfdm up` adds")
-    parser.add_argument("--processes", action="store_true",
-                        help="an enclave for each node, of its name; else one, /, with a profile for each")
+    parser.add_argument("--processes", action="store_true", help="an enclave for each node, of its name; else one, /, with a profile for "
+                        "each")
     parser.add_argument("--out", metavar="FILE", help="file to write to; else standard output")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm policy`; returns the exit status."""
     from lfdm_ros.stacks.policy import policy
     from lfdm_ros.stacks.stack import parse_override, prepare_stack, undeclared
 

@@ -18,7 +18,6 @@ the response before)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm predict`."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--posterior", metavar="DIR", help="directory that `lfdm calibrate` wrote")
     source.add_argument("--vehicle", metavar="NAME|FILE", help="a vehicle without a posterior")
@@ -37,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm predict`; returns the exit status."""
     from lfdm_ros.cli.calibrate import print_notes
 
     require_figure(args.figure)
@@ -73,9 +71,7 @@ def _print(summary: dict[str, Any]) -> None:
     for topic, rows in summary["rmse_by_topic"].items():
         if topic != summary["topic"]:
             print(f"against {topic}: " + ", ".join(f"{channel} {rmse:.4g}" for channel, rmse in rows.items()))
-    for warning in summary["warnings"]:
-        print(f"warning: {warning}")
-    print(summary["baseline"]["text"])
+    print(*(f"warning: {warning}" for warning in summary["warnings"]), summary["baseline"]["text"], sep="\n")
 
 
 def _others(row: dict[str, float]) -> str:

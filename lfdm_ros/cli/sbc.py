@@ -38,7 +38,6 @@ RATE = 100.0  # Hz, of the recordings that are made
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm sbc`."""
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", help=f"recipe file or name (default {DEFAULT_RECIPE})")
     parser.add_argument("--bag", action="append", default=[], metavar="BAG", help="a recording that the recipe names, for windows, inputs "
                         "and initial states; repeat. Without it, the scenario of that name is driven")
@@ -66,7 +65,6 @@ def add_own_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm sbc`; returns the exit status."""
     check_bounds(args, BOUNDS)
     args.recipe = args.recipe or DEFAULT_RECIPE
     if args.out is None:
@@ -159,8 +157,7 @@ def print_workers(scheduler: Scheduler) -> None:
     from lfdm_ros.scheduling import DaskScheduler
 
     if isinstance(scheduler, DaskScheduler):
-        workers = scheduler.workers().items()
-        print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in workers), file=sys.stderr)
+        print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in scheduler.workers().items()), file=sys.stderr)
 
 
 def print_progress(state: StudyProgress, what: str = "replications") -> None:
@@ -178,6 +175,5 @@ def _print_table(outcome: dict[str, Any], out: Path) -> None:
               f"{stage['level_of_each']:.4f}")
         for unknown, row in stage["unknowns"].items():
             print(f"  {unknown:{width}}  {row['p']:8.4f}  {row['variance']:9.3f}  {row['chi2_p']:8.4f}  {row['far']:8.3%}  "
-                  f"{row['coverage_90']:7.3f}"
-                  + ("" if row["passes"] else "   FAILS"))
+                  f"{row['coverage_90']:7.3f}{'' if row['passes'] else '   FAILS'}")
     print(f"\nwrote {out}: results.json, " + ", ".join(f"sbc_{name}.png and .svg" for name in outcome["stages"]))

@@ -76,7 +76,6 @@ def _check_work(until: float, dt: float, output_step: float) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm simulate`; returns the exit status."""
     require_figure(args.figure)
     status = _simulate(args)
     if args.figure is not None:
@@ -137,8 +136,7 @@ def _simulate(args: argparse.Namespace) -> int:
         raise InputError(f"{error}; {advice}") from None
     seconds = time.perf_counter() - loaded
     columns = (*COLUMNS, *args.also)
-    picked = outputs[:, [simulator.output_index[name] for name in columns]]
-    write_rows(args.out, columns, times, picked, 12)
+    write_rows(args.out, columns, times, outputs[:, [simulator.output_index[name] for name in columns]], 12)
     speed = np.hypot(*outputs[-1, [simulator.output_index["vx"], simulator.output_index["vy"]]])
     print(f"{args.out}: {len(times)} rows, {until:g} s of {simulator.model.name} simulated in {seconds:.3f} s "
           f"({until / seconds:.0f} x real time), compiled or loaded in {loaded - began:.2f} s before; final speed {speed:.2f} m/s",

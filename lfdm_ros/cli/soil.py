@@ -51,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    names = args.soils or soil_names()
-    soils = [load_soil(name) for name in names]
+    soils = [load_soil(name) for name in (args.soils or soil_names())]
     require_figure(args.figure)
     if not args.soils and not args.figure:
         if args.json:

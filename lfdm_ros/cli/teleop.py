@@ -14,7 +14,6 @@ EPILOG = """examples, beside `lfdm up teleop` or `lfdm up shared_human` in anoth
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm teleop`."""
     parser.add_argument("--topic", default="teleop/command", help="topic of the commands (default %(default)s)")
     parser.add_argument("--joystick", action="store_true", help="sensor_msgs/Joy on the topic joy instead of the keys")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="overrides",
@@ -22,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm teleop`; returns the exit status."""
     from lfdm_ros.ros.runtime import exit_status
     from lfdm_ros.stacks.compose import run_stack
     from lfdm_ros.stacks.stack import parse_override, prepare_stack

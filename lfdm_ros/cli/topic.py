@@ -26,7 +26,6 @@ _SERVE_PERIOD = 0.1  # [s]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm topic`."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="names, types, numbers of publishers and subscribers")
     listed.add_argument("--json", action="store_true", help="as JSON")
@@ -44,12 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("--port", type=int, default=8765, help="to listen on; 0: any that is free (default %(default)d)")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s: this machine alone)")
     for action in (listed, echo, rate, serve):
-        action.add_argument("--timeout", type=float, default=5.0, metavar="S",
-                            help="timeout of discovery (default %(default)g)")
+        action.add_argument("--timeout", type=float, default=5.0, metavar="S", help="timeout of discovery (default %(default)g)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm topic`; returns the exit status."""
     from lfdm_ros.stacks.inspection import Inspector
 
     require_figure(getattr(args, "figure", None))

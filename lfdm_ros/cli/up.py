@@ -13,7 +13,6 @@ EPILOG = """examples:
 
 
 def add_stack(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of a stack: its file, parameters and namespaces."""
     parser.add_argument("stack", metavar="STACK.yaml", help="stack file, or the name of one that ships with the package")
     parser.add_argument("--set", action="append", default=[], metavar="NODE.PARAM=VALUE", dest="overrides",
                         help="set a node's parameter; PARAM=VALUE: in every node that has it; /a/NODE.PARAM=VALUE: in that of namespace a")
@@ -22,20 +21,16 @@ def add_stack(parser: argparse.ArgumentParser) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm up`."""
     add_stack(parser)
     parser.add_argument("--speed", type=float, metavar="F", help="simulated seconds per second; 0: as fast as possible")
-    parser.add_argument("--duration", type=float, metavar="S",
-                        help="end after this many simulated seconds (without a simulator: seconds); without it one simulated vehicle's run "
-                             "ends with its scenario, unless --set on_finish=idle")
+    parser.add_argument("--duration", type=float, metavar="S", help="end after this many simulated seconds (without a simulator: seconds); "
+                        "without it one simulated vehicle's run ends with its scenario, unless --set on_finish=idle")
     parser.add_argument("--record", metavar="BAG", help="record all topics to this folder")
-    parser.add_argument("--processes", action="store_true",
-                        help="run each node in a separate process, the default of some stacks; a node that dies ends the run with "
-                             "exit status 1, unless the stack restarts it (respawn)")
+    parser.add_argument("--processes", action="store_true", help="run each node in a separate process, the default of some stacks; a node "
+                        "that dies ends the run with exit status 1, unless the stack restarts it (respawn)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `lfdm up`; returns the exit status."""
     from lfdm_ros.errors import RunError
     from lfdm_ros.ros.runtime import exit_status
     from lfdm_ros.stacks.compose import run_stack

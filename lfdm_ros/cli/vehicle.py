@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(run_action=run_action)
         return action
 
-    _add_new_arguments(add("new", "a vehicle file from mass and wheelbase, the rest typical of its class", _new,
-                                  _NEW_EPILOG))
+    _add_new_arguments(add("new", "a vehicle file from mass and wheelbase, the rest typical of its class", _new, _NEW_EPILOG))
     importer = add("import", "LFDM's JSON files to a vehicle file", _import)
     importer.add_argument("vehicle", metavar="VEHICLE.json", type=Path, help="LFDM's vehicle file, of any of its models")
     importer.add_argument("tyre", metavar="TYRE.json", type=Path, help="LFDM's tyre file: TMeasy, or TMeasyNr as a table or by size")
@@ -66,8 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tyre.add_argument("--out", required=True, type=Path, help=".tir file to write")
     library.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for vehicle.json, tmeasy.json or tmeasyNr.json, "
                          "suspension.json")
-    _add_check_arguments(add("check", "a suspension's camber, toe, track and motion ratio over its travel, and where it ends",
-                                    _check))
+    checked = add("check", "a suspension's camber, toe, track and motion ratio over its travel, and where it ends", _check)
+    checked.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
+    checked.add_argument("--travel", metavar="FROM:TO:STEP", default="-100:100:25",
+                         help="wheel travel of the tables, mm from the construction pose, + up; write --travel=-100:... (%(default)s)")
+    checked.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_figure_argument(checked, "camber, toe-in, track and motion ratio over all the travel")
+    add_former(checked, "--picture", "--figure", type=Path)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,10 +92,8 @@ def _import(args: argparse.Namespace) -> int:
     check_out(args.out, *YAML)
     vehicle, notes = import_lfdm(args.vehicle, args.tyre, args.suspension, name=args.out.stem)
     save_vehicle(vehicle, args.out)
-    for line in notes:
-        print(line, file=sys.stderr)
-    print(f"{args.out}: {_summary(vehicle)}", file=sys.stderr)
-    print(vehicle.assumed, file=sys.stderr)  # the library's files have no body
+    # The library's files have no body.
+    print(*notes, f"{args.out}: {_summary(vehicle)}", vehicle.assumed, sep="\n", file=sys.stderr)
     return 0
 
 
@@ -110,9 +113,7 @@ def _lfdm(args: argparse.Namespace) -> int:
         args.out.mkdir(parents=True, exist_ok=True)
         for stem, content in files.items():
             write_text(args.out / f"{stem}.json", json.dumps(content, indent=2) + "\n")
-    for line in notes:
-        print(f"note: {line}", file=sys.stderr)
-    print(f"{args.out}: {', '.join(f'{stem}.json' for stem in files)}", file=sys.stderr)
+    print(*(f"note: {line}" for line in notes), f"{args.out}: {', '.join(f'{stem}.json' for stem in files)}", sep="\n", file=sys.stderr)
     return 0
 
 
@@ -134,10 +135,8 @@ def _show(args: argparse.Namespace) -> int:
 def _summary(vehicle: Vehicle) -> str:
     models = []
     for name in model_names():
-        try:
+        with suppress(InputError):  # the vehicle has no parameters for it
             models.append(vehicle.model(name).name)
-        except InputError:  # the vehicle has no parameters for it
-            continue
     parts = "; ".join(f"{slot} {', '.join(vehicle.parts(slot)) or 'none'}" for slot in ("tyre", "powertrain", "steering"))
     return f"{parts}; models {', '.join(models) or 'none'}"
 
@@ -161,7 +160,6 @@ _SHOWN = 6
 
 
 def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm vehicle new`."""
     parser.add_argument("--mass", type=float, required=True, metavar="KG", help="of the whole vehicle as driven")
     parser.add_argument("--wheelbase", type=float, required=True, metavar="M")
     parser.add_argument("--class", dest="kind", choices=CLASSES, default="car", help="class of vehicle (default: car)")
@@ -175,7 +173,6 @@ def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(args: argparse.Namespace) -> int:
-    """Writes the file, and reports the missing values of each model."""
     check_out(args.out, *YAML)
     if args.out.exists():
         raise InputError(f"--out {args.out}: exists already; choose another name or remove it")
@@ -209,10 +206,9 @@ def needs(vehicle: Vehicle, model: str) -> str:
     keys = keys_of(field.name for field in declared.parameters)
     # The first number of a table says it.
     typical = {key for key in keys if "typical" in vehicle.sources.get(key, vehicle.sources.get(key.replace("_map", "_speed_0"), ""))}
-    first = [key for key in _MATTERS if key in typical][:_SHOWN]
-    if not first:
-        return "can run"
-    return f"can run; {len(typical)} of its {len(keys)} values are typical only, first to measure or calibrate: {', '.join(first)}"
+    first = ", ".join([key for key in _MATTERS if key in typical][:_SHOWN])
+    guesses = f"; {len(typical)} of its {len(keys)} values are typical only, first to measure or calibrate: {first}"
+    return f"can run{guesses if first else ''}"
 
 
 _STEERING = (-1.0, -0.5, 0.0, 0.5, 1.0)
@@ -225,18 +221,7 @@ _NUMBERS = {"travel_mm": ("travel", "mm"), "camber_deg": ("camber", "deg"), "toe
           "anti_squat_percent": ("anti-squat", "%")}
 
 
-def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lfdm vehicle check`."""
-    parser.add_argument("vehicle", help="name in config/vehicles, or a YAML file")
-    parser.add_argument("--travel", metavar="FROM:TO:STEP", default="-100:100:25",
-                        help="wheel travel of the tables, mm from the construction pose, + up; write --travel=-100:... (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    add_figure_argument(parser, "camber, toe-in, track and motion ratio over all the travel")
-    add_former(parser, "--picture", "--figure", type=Path)
-
-
 def _check(args: argparse.Namespace) -> int:
-    """Runs `lfdm vehicle check`; returns the exit status."""
     from lfdm_ros.simulation.suspension import Suspension, reach_in_mm
 
     travels = _travels(args.travel)
@@ -270,8 +255,7 @@ def _check(args: argparse.Namespace) -> int:
     if static:
         print(f"at rest: centre of the sprung mass {static['cg_height_m']:.4f} m above the ground, pitch {static['pitch_deg']:.3f} deg, "
               "+ nose down")
-    for line in beyond or ["all of it is within reach"]:
-        print(line)
+    print(*beyond or ["all of it is within reach"], sep="\n")
     return 0
 
 
@@ -299,7 +283,6 @@ def _print_axle(axle: str, rows: list[dict[str, float]], reach: Any, static: dic
 
 
 def _draw(path: Path, suspension: Any, reach: dict[str, Any], static: dict[str, Any]) -> None:
-    """Writes the picture."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 6.5), layout="constrained")

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,8 +24,7 @@ from lfdm_ros.inference.priors import Prior, parse_prior
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import Vehicle
 
-# An observation belongs to the nearest grid point; the tolerance on a grid of the recording's interval [s].
-GRID_TOLERANCE = 1e-4
+GRID_TOLERANCE = 1e-4  # [s] on a grid of the recording's interval; an observation belongs to the nearest point
 _MAX_STEPS = 10_000_000  # of a window: 28 h at 100 Hz
 STRETCH = 20  # samples per estimate of a topic's rate
 CLOCK_TOLERANCE = 0.05  # [s]: stamps that decrease by more are a clock jump, by less messages out of order
@@ -37,12 +37,8 @@ HISTORY = 1.0  # [s] of inputs before a window, for delays and lags
 
 @dataclass(frozen=True)
 class Recording:
-    """A bag and the hash of its content.
-
-    Attributes:
-        between_rows: HOLD or LINEAR, course of the inputs between two messages.
-        note: one line on the recovery of the bag and doubtful values; empty: it is intact.
-    """
+    """A bag and the hash of its content. between_rows: HOLD or LINEAR, course of the inputs between two messages; note: one line on the
+    recovery of the bag and doubtful values; empty: it is intact."""
 
     name: str
     path: Path
@@ -159,15 +155,9 @@ def load_window(recording: Recording, start: float, end: float, *, model: str, v
     """Reads [start, end) s of a recording.
 
     The grid is that of the recording if it is even, else an even one with the interval of the samples and every observation at the nearest
-    point.
-
-    Args:
-        channels: name -> (topic, field).
-        prescribed: state, topic and field of those that follow the recording; an initial value is taken from there.
-
-    Raises:
-        InputError: a topic or field is missing, the window is outside the recording, inputs do not cover it or are out of
-            range, a channel has no finite sample.
+    point. `channels`: name -> (topic, field); `prescribed`: state, topic and field of those that follow the recording; an initial value is
+    taken from there. Raises InputError: a topic or field is missing, the window is outside the recording, inputs do not cover it or are out
+    of range, a channel has no finite sample.
     """
     where = f"{recording.path} ({recording.name})"
     fields: dict[str, list[str]] = {}
@@ -290,16 +280,12 @@ def _end(recording: Recording, segment: Segment) -> float:
     return max(ends)
 
 
-def recorded_states(recording: Recording, topic: str, model: str) -> dict[str, str]:
-    """Returns the states of a model that a topic's message has a field for, and those fields. Raises InputError: no such topic."""
-    return dict(_recorded_states(recording, topic, model))
-
-
 @lru_cache(maxsize=64)
-def _recorded_states(recording: Recording, topic: str, model: str) -> tuple[tuple[str, str], ...]:
+def recorded_states(recording: Recording, topic: str, model: str) -> Mapping[str, str]:
+    """Returns the states of a model that a topic's message has a field for, and those fields. Raises InputError: no such topic."""
     fields = {f.name: field_of(f.name) for f in get_model(model).states}
     present = existing_fields(recording.path, topic, list(fields.values()))
-    return tuple(item for item, has in zip(fields.items(), present) if has)
+    return MappingProxyType({name: field_ for (name, field_), has in zip(fields.items(), present) if has})
 
 
 def _initial_state(recording: Recording, topic: str, model: str, start: float, end: float) -> tuple[float, dict[str, float]]:
@@ -373,8 +359,7 @@ def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: 
     time of the first, and the fix."""
     where = f"{recording.path} ({recording.name})"
     sources = {name: (inputs.topic, name, 1.0) for name in INPUT_FIELDS if inputs.topic != NO_TOPIC}
-    if inputs.steering:
-        steering = inputs.steering
+    if steering := inputs.steering:
         sources["steering"] = (steering.topic, steering.field, steering.scale / (vehicle.parameters[steering.per] if steering.per else 1.0))
     for name, (topic, field_, scale) in sources.items():
         data = _series(recording, topic, (field_,))
@@ -383,7 +368,7 @@ def check_inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, start: 
         outside = np.flatnonzero(used & ((values < LOWEST[name] - 1e-6) | (values > 1.0 + 1e-6)))
         if outside.size:
             worst = outside[np.argmax(np.abs(values[outside]))]
-            per = name == "steering" and inputs.steering is not None and inputs.steering.per is not None
+            per = name == "steering" and steering is not None and steering.per is not None
             unit = f" of the full lock ({1.0 / scale:.4g} rad)" if per else ""
             few = outside.size < FEW_SPIKES * used.sum()
             remedy = ("spikes: leave them out in the mapping with a range: [LEAST, MOST] at their column, and import again" if few else
@@ -402,14 +387,12 @@ def _inputs(recording: Recording, inputs: Inputs, vehicle: Vehicle, times: np.nd
     if steering:
         scale = steering.scale / (vehicle.parameters[steering.per] if steering.per else 1.0)
         columns.insert(0, scale * _resampled(recording, steering.topic, [steering.field], times, hold, before)[0])
-    for i, (name, column) in enumerate(zip(INPUT_FIELDS, columns)):
-        lower = LOWEST[name]
-        if column.min() < lower - 1e-6 or column.max() > 1.0 + 1e-6:
+    for name, column in zip(INPUT_FIELDS, columns):
+        if column.min() < LOWEST[name] - 1e-6 or column.max() > 1.0 + 1e-6:
             check_inputs(recording, inputs, vehicle)
             raise InputError(f"{recording.path} ({recording.name}): {name} reaches [{column.min():.4g}, {column.max():.4g}], "
-                             f"outside [{lower:g}, 1]; correct the mapping or the steering scale")
-        columns[i] = np.clip(column, lower, 1.0)
-    return np.column_stack(columns)
+                             f"outside [{LOWEST[name]:g}, 1]; correct the mapping or the steering scale")
+    return np.column_stack([np.clip(column, LOWEST[name], 1.0) for name, column in zip(INPUT_FIELDS, columns)])
 
 
 def _resampled(recording: Recording, topic: str, fields: Sequence[str], times: np.ndarray, hold: bool, before: int = 0) -> np.ndarray:
@@ -440,7 +423,6 @@ class StageData:
 
     @property
     def recordings(self) -> dict[str, Recording]:
-        """Recordings by the hash of their content."""
         return {data.recording.sha256: data.recording for _, data in (*self.fitted, *self.held_out)}
 
     def part(self, hashes: frozenset[str]) -> StageData:

@@ -128,8 +128,7 @@ class Knowledge:
         weak = vectors[:, weights >= UNINFORMED]
         projector = weak @ weak.T
         names = list(self.priors)
-        found = [self._group(names, members, projector) for members in _components(projector)]
-        return sorted(found, key=lambda group: -group.width)
+        return sorted([self._group(names, members, projector) for members in _components(projector)], key=lambda group: -group.width)
 
     def _group(self, names: Sequence[str], members: list[int], projector: np.ndarray) -> Unidentified:
         block = projector[np.ix_(members, members)]
@@ -156,9 +155,6 @@ def from_draws(priors: Mapping[str, Prior], draws: Mapping[str, np.ndarray]) -> 
     """Computes the covariance of a posterior from draws of each unknown."""
     columns = [prior.relative(draws[name].ravel()) for name, prior in priors.items()]
     return Knowledge(priors, np.atleast_2d(np.cov(columns)), np.array([draws[name].mean() for name in priors]))
-
-
-# -- Words ------------------------------------------------------------------------------------------------------------------
 
 
 def in_words(names: Sequence[str]) -> str:

@@ -24,11 +24,9 @@ from lfdm_ros.vehicles import Vehicle
 Targets = Sequence[tuple[str, float]]  # vehicle parameter, factor
 _Reduced = TypeVar("_Reduced")
 BLOCK = 16  # particles per SIMD block
-# Values of responses, and of inputs of individual particles, in one batch of a core; sized for its cache.
-CHUNK = 200_000
+CHUNK = 200_000  # values of responses, and of inputs of individual particles, in one batch of a core; sized for its cache
 LAUNCH = 2**25  # the same for other devices
-# Gaps larger than this many usual intervals separate runs.
-GAP = 2.5
+GAP = 2.5  # usual intervals; larger gaps separate runs
 
 
 class Likelihood(Protocol):
@@ -38,27 +36,21 @@ class Likelihood(Protocol):
 
     def moments(self, q: np.ndarray) -> np.ndarray:
         """Computes A, B, D of each group (N, G, 3) for q (N, Q); +inf where a run diverged."""
-        ...
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Computes moments (G, 3) and their derivatives (G, 3, Q) for q (Q,)."""
-        ...
+        """Computes moments (G, 3) and their exact derivatives (G, 3, Q) for q (Q,)."""
 
     def measured(self, group: int) -> np.ndarray:
         """Returns the samples of a group (n,)."""
-        ...
 
     def errors(self, q: np.ndarray) -> list[np.ndarray]:
         """Computes for each group measured minus model (N, n) at q (N, Q)."""
-        ...
 
     def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
-        """Computes for each group the derivatives of measured minus model (n, Q) at q (Q,)."""
-        ...
+        """Computes for each group the exact derivatives of measured minus model (n, Q) at q (Q,)."""
 
     def runs(self, group: int) -> np.ndarray:
         """Marks the starts of unbroken runs of a group's samples, as a mask (n,)."""
-        ...
 
 
 class ChannelSamples:
@@ -107,12 +99,14 @@ class _Piece:
         recorded = {**dict.fromkeys(estimated, 0.0), **data.initial}
         self._x0 = initial_state(model, vehicle, **recorded)
         self._centre = np.array([recorded[name] for name in estimated])
-        # A changed speed changes the wheels that roll freely with it; the dependence is linear.
-        self._directions = np.array([initial_state(model, vehicle, **{**recorded, name: recorded[name] + 1.0}) - self._x0
-                                     for name in estimated]).reshape(len(estimated), len(self._x0))
+
+        def direction(name: str) -> np.ndarray:
+            # A changed speed changes the wheels that roll freely with it; the dependence is linear.
+            return initial_state(model, vehicle, **{**recorded, name: recorded[name] + 1.0}) - self._x0
+
+        self._directions = np.array([direction(name) for name in estimated]).reshape(len(estimated), len(self._x0))
         self._nuisances = slice(len(unknowns), len(unknowns) + len(nuisances))
-        self._corrections = self._of_the_start(data, nuisances, estimated, lambda name: initial_state(
-            model, vehicle, **{**recorded, name: recorded[name] + 1.0}) - self._x0)
+        self._corrections = self._of_the_start(data, nuisances, estimated, direction)
         self._states = np.array(columns, int)  # of q
         self._inputs, self._outputs = InputPath(data, nuisances), OutputPath(data.channels, nuisances)
         self.data = data
@@ -150,7 +144,6 @@ class _Piece:
 
     @property
     def on_processor(self) -> bool:
-        """True if batches run on the CPU."""
         return self._rollout.backend == "cpu"
 
     @property
@@ -166,7 +159,7 @@ class _Piece:
     def responses(self, q: np.ndarray) -> np.ndarray:
         """Computes the responses (K, C, N) for q (N, Q)."""
         theta, values = q[:, :len(self._mixing)] @ self._mixing, q[:, self._nuisances]
-        inputs = self._inputs.inputs(values) if self._inputs.columns else None
+        inputs = self._inputs.inputs(values) if self.own_inputs else None
         return self._outputs.measured(self._rollout.trajectories(theta, self.initial_states(q), inputs).transpose(1, 2, 0), values)
 
     def motion(self, q: np.ndarray) -> np.ndarray:
@@ -203,21 +196,15 @@ class _Piece:
 
 
 class RolloutLikelihood:
-    """A vehicle model on the data sets of a stage."""
+    """A vehicle model on the data sets of a stage; methods without a text as in `Likelihood`."""
 
     def __init__(self, datasets: Sequence[Dataset], *, model: str, vehicle: Vehicle, step: float, unknowns: Sequence[Targets],
                  nuisances: Sequence[str] = (), estimated: Sequence[Sequence[str]] = (), labels: Sequence[Sequence[str]] = (),
                  correlated: bool = False):
-        """Compiles the rollouts of data sets.
-
-        Args:
-            unknowns: for each, the vehicle parameters it sets and the factors.
-            nuisances: names of those, see `lfdm_ros.inference.measurement`.
-            estimated: for each data set, initial states that are unknown too; the others are as recorded, wheels that were not recorded
-                roll freely.
-            labels: for each data set, the error group of each channel; by default the channel's name.
-            correlated: True to compute B and D, which may otherwise be 0.
-        """
+        """Compiles the rollouts of data sets. `unknowns`: for each, the vehicle parameters it sets and the factors; `nuisances`: names, see
+        `lfdm_ros.inference.measurement`; `estimated`: for each data set, initial states that are unknown too; the others are as recorded,
+        wheels that were not recorded roll freely; `labels`: for each data set, the error group of each channel, by default its name;
+        `correlated`: True to compute B and D, which may otherwise be 0."""
         self.datasets, self.model = tuple(datasets), model
         estimated = estimated or [()] * len(datasets)
         labels = labels or [data.channels for data in datasets]
@@ -227,8 +214,7 @@ class RolloutLikelihood:
             self.pieces.append(_Piece(data, model=model, vehicle=vehicle, step=step, unknowns=unknowns, nuisances=nuisances,
                                       estimated=states, columns=range(first, first + len(states))))
             first += len(states)
-        self.count = first  # of unknowns
-        self._correlated = correlated
+        self.count, self._correlated = first, correlated  # number of unknowns
         self._gather(labels)
 
     def _gather(self, labels: Sequence[Sequence[str]]) -> None:
@@ -280,7 +266,6 @@ class RolloutLikelihood:
         return part.weighted(self.weights)
 
     def moments(self, q: np.ndarray) -> np.ndarray:
-        """Computes A, B, D of each group (N, G, 3) for q (N, Q); +inf where a run diverged."""
         q = np.atleast_2d(np.asarray(q, float))
         out = np.zeros((len(q), len(self.groups), MOMENTS))
         for number in range(len(self.pieces)):
@@ -308,15 +293,12 @@ class RolloutLikelihood:
         return out
 
     def moments_and_slopes(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Computes moments (G, 3) and their exact derivatives (G, 3, Q) for q (Q,)."""
         moments, slopes = np.zeros((len(self.groups), MOMENTS)), np.zeros((len(self.groups), MOMENTS, self.count))
 
         def reduce(piece: _Piece, responses: np.ndarray, derivatives: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-            out = []
-            for c, column in enumerate(piece.columns):
-                errors = column.values - responses[column.rows, c]
-                out.append((column.moments(errors[:, None])[:, 0], column.slopes(errors, -derivatives[column.rows, c])))
-            return out
+            errors = [column.values - responses[column.rows, c] for c, column in enumerate(piece.columns)]
+            return [(column.moments(error[:, None])[:, 0], column.slopes(error, -derivatives[column.rows, c]))
+                    for c, (column, error) in enumerate(zip(piece.columns, errors))]
 
         results = self._each_derivative(q, reduce)
         for g, members in enumerate(self._members):
@@ -326,11 +308,9 @@ class RolloutLikelihood:
         return moments, slopes
 
     def measured(self, group: int) -> np.ndarray:
-        """Returns the samples of a group (n,)."""
         return np.concatenate([self.pieces[i].columns[c].values for i, c in self._members[group]])
 
     def errors(self, q: np.ndarray) -> list[np.ndarray]:
-        """Computes for each group measured minus model (N, n) at q (N, Q)."""
         q = np.atleast_2d(np.asarray(q, float))
         errors = [[np.empty((len(q), len(column.rows))) for column in piece.columns] for piece in self.pieces]
         for piece, room in zip(self.pieces, errors):
@@ -342,20 +322,13 @@ class RolloutLikelihood:
         return [np.concatenate([errors[i][c] for i, c in members], axis=1) for members in self._members]
 
     def error_slopes(self, q: np.ndarray) -> list[np.ndarray]:
-        """Computes for each group the exact derivatives of measured minus model (n, Q) at q (Q,)."""
         results = self._each_derivative(q, lambda piece, _, derivatives: [
             -derivatives[column.rows, c] for c, column in enumerate(piece.columns)])
         return [np.concatenate([results[i][c] for i, c in members]) for members in self._members]
 
     def runs(self, group: int) -> np.ndarray:
-        """Marks the starts of unbroken runs of a group's samples, as a mask (n,)."""
-        masks = []
-        for i, c in self._members[group]:
-            column = self.pieces[i].columns[c]
-            mask = np.ones(len(column.rows), bool)
-            mask[column.before + 1] = False
-            masks.append(mask)
-        return np.concatenate(masks)
+        columns = [self.pieces[i].columns[c] for i, c in self._members[group]]
+        return np.concatenate([~np.isin(np.arange(len(column.rows)), column.before + 1) for column in columns])
 
     def motion(self, q: np.ndarray) -> list[np.ndarray]:
         """Computes for each data set speed and lateral acceleration of a steady turn, of the model (K, 2), at q (Q,)."""

@@ -39,13 +39,9 @@ class PopulationDensity(Protocol):
 
     @property
     def evaluations(self) -> int: ...
-
     def __call__(self, particles: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
-
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray: ...
-
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray: ...
-
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]: ...
 
 
@@ -56,12 +52,8 @@ class BatchedDensity:
     """
 
     def __init__(self, likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]):
-        """Joins a likelihood with priors.
-
-        Args:
-            unknowns: prior by name, in the order of the likelihood's q.
-            errors: priors by group; of groups too that this likelihood does not have.
-        """
+        """Joins a likelihood with priors. `unknowns`: prior by name, in the order of the likelihood's q; `errors`: priors by group; of
+        groups too that this likelihood does not have."""
         self.evaluations = 0
         self._likelihood, self._unknowns, self._errors = likelihood, unknowns, errors
         self._priors = dict(unknowns)
@@ -99,8 +91,7 @@ class BatchedDensity:
 
     def log_prior(self, particles: np.ndarray) -> np.ndarray:
         """Computes log prior (N,), for particles (N, D), without a simulation."""
-        total: np.ndarray = np.sum([prior.log_density(x) for prior, x in zip(self._priors.values(), particles.T)], axis=0)
-        return total
+        return np.asarray(np.sum([prior.log_density(x) for prior, x in zip(self._priors.values(), particles.T)], axis=0))
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
         """Computes log likelihood (N,) for particles (N, D)."""
@@ -153,11 +144,9 @@ class UpdatedDensity:
         return base - self._new.log_prior(particles) + change
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws `count` particles (N, D) from the prior."""
         return self._new.draw_prior(count, rng)
 
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """Computes values (N,) by variable, in the units of the model, for particles (N, D)."""
         return self._new.constrain(particles)
 
 
@@ -171,15 +160,8 @@ class FieldPriorDensity:
     """
 
     def __init__(self, observations: Observations, unknowns: Mapping[str, Prior], fixed: FieldPrior | None = None):
-        """Takes the survey of one field.
-
-        Args:
-            unknowns: prior by name.
-            fixed: the fixed values. An unknown sigma_n is the noise of all observations; otherwise each has its own.
-
-        Raises:
-            InputError: an unknown that a field does not have.
-        """
+        """Takes the survey of one field, priors by name and the fixed values. An unknown sigma_n is the noise of all observations;
+        otherwise each has its own. Raises InputError: an unknown that a field does not have."""
         self.evaluations = 0
         self._fixed = fixed or FieldPrior()
         for name in unknowns:
@@ -207,13 +189,10 @@ class FieldPriorDensity:
         return prior, likelihood
 
     def log_likelihood(self, particles: np.ndarray) -> np.ndarray:
-        """Computes log likelihood (N,) for particles (N, D)."""
         return self(particles)[1]
 
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws `count` particles (N, D) from the prior."""
         return np.column_stack([prior.coordinate(prior.frozen().rvs(count, random_state=rng)) for prior in self._unknowns.values()])
 
     def constrain(self, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """Computes values (N,) by name for particles (N, D)."""
         return {name: prior.value(x) for (name, prior), x in zip(self._unknowns.items(), particles.T)}

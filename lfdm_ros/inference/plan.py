@@ -90,7 +90,6 @@ class Split:
     take: str = "all"
 
     def takes(self, index: int) -> bool:
-        """Returns whether a piece is fitted."""
         return self.take == "all" or (index % 2 == 0) == (self.take == "even")
 
 

@@ -50,13 +50,13 @@ class PriorFamily(ABC):
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         """Returns the derivative of the log density of x, inside the bounds."""
 
-    @abstractmethod
     def distance(self, v: Mapping[str, float], value: float) -> float:
         """Computes the distance of a value from the mode in standard deviations; 0 for a flat prior."""
+        return float(self.deviation(v, value, False))
 
-    @abstractmethod
     def width(self, v: Mapping[str, float]) -> float:
         """Returns the quantity that `scaled` scales."""
+        return next(v[key] for key in _DEVIATIONS if key in v)
 
     @abstractmethod
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
@@ -86,9 +86,6 @@ class Uniform(PriorFamily):
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return np.zeros_like(x)
 
-    def distance(self, v: Mapping[str, float], value: float) -> float:
-        return 0.0
-
     def width(self, v: Mapping[str, float]) -> float:
         return v["upper"] - v["lower"]
 
@@ -115,12 +112,6 @@ class HalfNormal(PriorFamily):
 
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return 1.0 - np.exp(2.0 * (x - math.log(v["sigma"]))) if log else -x / v["sigma"] ** 2
-
-    def distance(self, v: Mapping[str, float], value: float) -> float:
-        return value / v["sigma"]
-
-    def width(self, v: Mapping[str, float]) -> float:
-        return v["sigma"]
 
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
         # Clipped to the limit.
@@ -153,9 +144,6 @@ class LogNormal(PriorFamily):
     def distance(self, v: Mapping[str, float], value: float) -> float:
         return math.log(value / v["median"]) / v["log_sd"] if value > 0.0 else -math.inf
 
-    def width(self, v: Mapping[str, float]) -> float:
-        return v["log_sd"]
-
     def scaled(self, v: Mapping[str, float], factor: float, lower: float, upper: float) -> tuple[str, dict[str, float]]:
         # Clipped to the limits.
         room = min(math.log(v["median"] / lower) if lower > 0.0 else math.inf, math.log(upper / v["median"]))
@@ -184,9 +172,6 @@ class Normal(PriorFamily):
 
     def slope(self, v: Mapping[str, float], x: Any, log: bool) -> Any:
         return -self.deviation(v, x, log) / v["sd"]
-
-    def distance(self, v: Mapping[str, float], value: float) -> float:
-        return (value - v["mean"]) / v["sd"]
 
     def width(self, v: Mapping[str, float]) -> float:
         return float(self.frozen(v).std())
@@ -220,10 +205,7 @@ KINDS: dict[str, PriorFamily] = {"uniform": Uniform(), "half_normal": HalfNormal
 
 @dataclass(frozen=True)
 class Prior:
-    """A one-dimensional prior in SI units.
-
-    `kind` and its numbers are those of `KINDS`. direct: see `as_unknown`.
-    """
+    """A one-dimensional prior in SI units; `kind` and its numbers as in `KINDS`, direct: see `as_unknown`."""
 
     kind: str
     numbers: tuple[tuple[str, float], ...]
@@ -240,7 +222,6 @@ class Prior:
 
     @property
     def values(self) -> dict[str, float]:
-        """The numbers by key."""
         return dict(self.numbers)
 
     def frozen(self) -> Any:
@@ -261,19 +242,15 @@ class Prior:
         options = {} if self.logarithmic else {"default_transform": None}
         return getattr(pm, type(family).__name__)(name, **family.arguments(exact), **options)
 
-    # -- The coordinate in which the unknown is searched: that of the PyMC model's value variable too ----------------
-
     @property
     def logarithmic(self) -> bool:
-        """True if the coordinate is the logarithm of the value; otherwise it is the value."""
+        """True if the coordinate, in which the unknown is searched, is the logarithm of the value; otherwise it is the value."""
         return KINDS[self.kind].scale and not self.direct
 
     def coordinate(self, value: Any) -> Any:
-        """Maps value to coordinate."""
         return np.log(value) if self.logarithmic else value
 
     def value(self, coordinate: Any) -> Any:
-        """Maps coordinate to value."""
         if not self.logarithmic:
             return coordinate
         with np.errstate(over="ignore"):  # a step far out: infinite, and outside of the bounds
@@ -307,10 +284,8 @@ class Prior:
         """True if all values between the bounds are as likely."""
         return KINDS[self.kind].flat
 
-    # -- Natural scale: the logarithm of a log-normal prior, whatever its coordinate ------------------------------
-
     def relative(self, values: Any) -> Any:
-        """Scales values in the prior's own scale to units of its standard deviation there."""
+        """Scales values in the prior's own scale, a logarithm for a log-normal one, to units of its standard deviation there."""
         if self._of_logarithm:
             return np.log(values) / KINDS[self.kind].spread_of_logarithm(self.values)
         return np.asarray(values) / _standard_deviation(self.kind, self.numbers)
@@ -324,8 +299,6 @@ class Prior:
     @property
     def _of_logarithm(self) -> bool:
         return self.logarithmic or KINDS[self.kind].logarithm
-
-    # -- Wider and narrower --------------------------------------------------------------------------------------------
 
     def width(self) -> float:
         """Returns the quantity that `scaled` scales: the range of a uniform, log_sd, sigma, or the standard deviation."""
@@ -369,7 +342,6 @@ class Prior:
         return math.floor(small / digit) * digit
 
     def bounds(self) -> tuple[float, float]:
-        """Returns the support."""
         lower, upper = self.frozen().support()
         return float(lower), float(upper)
 
@@ -378,10 +350,7 @@ class Prior:
         return f"{self.kind}({numbers}) {self.unit}".strip()
 
 
-# Creating a SciPy distribution takes milliseconds, and a search for the noise needs hundreds.
-
-
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # creating one takes milliseconds, and a search for the noise needs hundreds
 def _frozen(kind: str, numbers: tuple[tuple[str, float], ...]) -> Any:
     return KINDS[kind].frozen(dict(numbers))
 
@@ -403,17 +372,9 @@ def _standard_deviation(kind: str, numbers: tuple[tuple[str, float], ...]) -> fl
 
 
 def parse_prior(spec: Any, expected_unit: str, where: str, default_centre: float | None = None) -> Prior:
-    """Reads a prior from a recipe and converts it to SI.
-
-    Args:
-        spec: the mapping, for example {prior: uniform, lower: 20, upper: 80, unit: kN/rad}.
-        expected_unit: the SI unit of the quantity.
-        where: file and key, for errors.
-        default_centre: mean (median) to use when a normal (log-normal) prior gives none, in SI.
-
-    Raises:
-        InputError: not a mapping, unknown or missing key, unit of another dimension, value out of range.
-    """
+    """Reads a prior from a recipe, such as {prior: uniform, lower: 20, upper: 80, unit: kN/rad}, and converts it to SI. `where`: file and
+    key, for errors; `default_centre`: mean (median) to use when a normal (log-normal) prior gives none, in SI. Raises InputError: not a
+    mapping, unknown or missing key, unit of another dimension, value out of range."""
     if not isinstance(spec, Mapping):
         raise InputError(f"{where}: expected a prior such as {{prior: uniform, lower: 1, upper: 2, unit: {expected_unit}}}, "
                          f"found {quote(spec)}")

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pymc.blocking import DictToArrayBijection, RaveledVars
 from pymc.smc.kernels import SMC_KERNEL
@@ -40,9 +39,6 @@ LOOK_AT = {
                   "tempered_posterior_logp; _initialize_kernel fills the last four, variables and var_info",
 }
 Drift = Callable[[np.ndarray, np.ndarray, float, Callable[[np.ndarray], np.ndarray]], tuple[np.ndarray, np.ndarray]]
-
-
-# -- NUTS -------------------------------------------------------------------------------------------------------------
 
 
 class CannotDrift(IntegrationError):
@@ -80,14 +76,9 @@ class NutsChain:
 
     def __init__(self, model: pm.Model, function: Callable[[np.ndarray], tuple[float, np.ndarray]], drift: Drift, start: np.ndarray, *,
                  mean: np.ndarray, covariance: np.ndarray, weight: float, target_accept: float, seed: np.random.SeedSequence):
-        """Prepares a chain.
-
-        Args:
-            model: of these unknowns; its density is not compiled.
-            function: x (D,) -> log density, slope (D,).
-            drift: q, p, time, velocity of p -> q, p after that time without forces; may raise CannotDrift.
-            start: (D,). mean, covariance, weight: initial metric of the adaptation, and the number of draws it counts for.
-        """
+        """Prepares a chain from `start` (D,). `model`: of these unknowns, whose density is not compiled; `function`: x (D,) -> log density,
+        slope (D,); `drift`: q, p, time, velocity of p -> q, p after that time without forces; may raise CannotDrift; `mean`, `covariance`,
+        `weight`: initial metric of the adaptation, and the number of draws it counts for."""
         rng, potential_rng = (np.random.default_rng(child) for child in seed.spawn(2))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "experimental", since 2018
@@ -102,9 +93,6 @@ class NutsChain:
         self._step.tune = tuning
         self._point, (statistics,) = self._step.astep(self._point)
         return self._point.data.copy(), statistics
-
-
-# -- SMC --------------------------------------------------------------------------------------------------------------
 
 
 class TemperedPopulation(SMC_KERNEL):
@@ -137,14 +125,6 @@ class TemperedPopulation(SMC_KERNEL):
         self.begin()
 
 
-COMPILE_MODE = "FAST_COMPILE"
-
-
-def without_compiler() -> Any:
-    """Returns a context in which PyTensor runs as Python: the simulator is nearly all of the cost, and C would take 15 s to compile."""
-    return pytensor.config.change_flags(cxx="")
-
-
 class Moments(Op):
     """q (Q,) -> moments (G, 3) and their derivatives (G, 3, Q).
 
@@ -167,15 +147,8 @@ class Moments(Op):
 
 
 def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: Mapping[str, ErrorPriors]) -> pm.Model:
-    """Builds the joint density of a stage.
-
-    Args:
-        unknowns: prior by name, in the order of the likelihood's q.
-        errors: priors by group, including groups that this likelihood lacks.
-
-    Returns:
-        Model with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
-    """
+    """Builds the joint density of a stage, with the variables NAME, sigma.GROUP and rho.GROUP and one observed vector for each group.
+    Arguments are those of `BatchedDensity`."""
     moments = Moments(likelihood)
     with pm.Model() as model:
         q = pt.stack([prior.variable(name) for name, prior in unknowns.items()])
@@ -189,8 +162,7 @@ def build_model(likelihood: Likelihood, unknowns: Mapping[str, Prior], errors: M
 
 def _gaussian(moments: Moments, index: int, group: ErrorGroup) -> Callable[..., Any]:
     def logp(value: Any, q: Any, sigma: Any, rho: Any, rows: Any) -> Any:
-        group_moments = [moments(q)[0][index, i] for i in range(MOMENTS)]
-        return log_density(group, group_moments, pt.log(sigma), rho, maths=pt)
+        return log_density(group, [moments(q)[0][index, i] for i in range(MOMENTS)], pt.log(sigma), rho, maths=pt)
 
     return logp
 

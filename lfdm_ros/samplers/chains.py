@@ -24,8 +24,7 @@ class Collector:
         simulations before the chains."""
         self._problem, self._tune, self._draws, self._thin, self._report = problem, tune, draws, thin, report
         self._parts: list[list[np.ndarray]] = [[] for _ in range(chains)]
-        self._tuned = np.zeros(chains, int)
-        self._drawn = np.zeros(chains, int)
+        self._tuned, self._drawn = np.zeros(chains, int), np.zeros(chains, int)
         self._evaluations = evaluations
         self._began, self._first = began, time.perf_counter()
         self._ess, self._estimated = float("nan"), self._first
@@ -64,14 +63,12 @@ class Collector:
         density, (chains, count, _) = self._problem.density, particles.shape
         flat = particles.reshape(chains * count, -1)
         draws = {name: values.reshape(chains, count) for name, values in density.constrain(flat).items()}
-        log_likelihood = density.log_likelihood(flat).reshape(chains, count)
-        warnings = list(notes)
-        if count < self._draws:
-            warnings.append(f"stopped after {count} of {self._draws} draws of each chain")
+        log_likelihood, stopped = density.log_likelihood(flat).reshape(chains, count), count < self._draws
         return SampleRun(
             draws=draws, log_likelihood=log_likelihood, point={name: float(draws[name].mean()) for name in self._problem.unknowns},
             point_is="posterior mean", evaluations=self._evaluations + len(flat), seconds=time.perf_counter() - self._began,
-            statistics=statistics, stored=stored, account=account, warnings=tuple(warnings), stopped=count < self._draws)
+            statistics=statistics, stored=stored, account=account, stopped=stopped,
+            warnings=(*notes, *([f"stopped after {count} of {self._draws} draws of each chain"] if stopped else [])))
 
     def finish_hamiltonian(self, name: str, per_draw: Mapping[str, np.ndarray]) -> SampleRun:
         """Makes the finished run of a Hamiltonian sampler; `per_draw`: `HAMILTONIAN` statistics of each chain's first N draws (C, N)."""
@@ -93,7 +90,5 @@ class Collector:
             account=f"{name}, {gradients:.1f} gradients for each draw, {diverging} divergences, {self._tune} draws of tuning not kept")
 
     def _min_ess(self) -> float:
-        az = arviz()
-
         with np.errstate(all="ignore"):
-            return float(min(az.ess(values) for values in np.moveaxis(self.particles(), 2, 0)))
+            return float(min(arviz().ess(values) for values in np.moveaxis(self.particles(), 2, 0)))

@@ -60,18 +60,15 @@ class Weighed:
         """Draws the indices (n,) of equally weighted draws in random order, by systematic resampling."""
         count = len(self.weights)
         edges = np.cumsum(self.weights)
-        places = np.searchsorted(edges / edges[-1], (np.arange(count) + rng.uniform()) / count)
-        return rng.permutation(np.minimum(places, count - 1))
+        return rng.permutation(np.minimum(np.searchsorted(edges / edges[-1], (np.arange(count) + rng.uniform()) / count), count - 1))
 
 
 def weigh(log_weights: np.ndarray, alike: bool = False) -> Weighed:
     """Computes Pareto-smoothed importance weights (Vehtari et al. 2024) from log density minus that of the approximation (n,).
 
     For a heavy tail (k above PARETO_LIMIT) the correction is partial: the largest power of the weights with enough effective draws, as a
-    step of annealed importance sampling (Neal 2001). Draws with a millionth of the expected density lose their weight in any case.
-
-    Args:
-        alike: gives equal weights to possible draws, as they are not from this density.
+    step of annealed importance sampling (Neal 2001). Draws with a millionth of the expected density lose their weight in any case. `alike`:
+    gives equal weights to possible draws, as they are not from this density.
     """
     possible = np.isfinite(log_weights)
     if not possible.any():
@@ -96,8 +93,7 @@ def weigh(log_weights: np.ndarray, alike: bool = False) -> Weighed:
 
 def _normalised(log_weights: np.ndarray) -> np.ndarray:
     weights = np.exp(log_weights - log_weights.max())
-    normalised: np.ndarray = weights / weights.sum()
-    return normalised
+    return np.asarray(weights / weights.sum())
 
 
 START_DRAWS = 64  # from the prior, candidates for the start besides the vehicle's values
@@ -153,8 +149,7 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         part = slice(first, first + WEIGHED)
         log_prior[part], log_likelihood[part] = problem.density(points[part])
     fit.runs += count
-    fitted = problem.objective.scale == "noise"
-    weighed = weigh(log_prior + log_likelihood - log_gaussian, alike=not fitted)
+    weighed = weigh(log_prior + log_likelihood - log_gaussian, alike=problem.objective.scale != "noise")
     chosen = weighed.resample(rng)
     values, log_likelihood = {name: row[chosen] for name, row in values.items()}, log_likelihood[chosen]
 
@@ -194,8 +189,7 @@ class _Fit:
             self.lower, self.upper = np.array([prior.coordinate(np.array(prior.bounds())) for prior in self._priors]).T / self.spread
         # One vector of errors over the groups, divided by `slices`.
         self._groups = problem.likelihood.groups
-        ends = np.cumsum([0, *(group.count for group in self._groups)])
-        self._slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
+        self._slices = [slice(a, b) for a, b in pairwise(np.cumsum([0, *(group.count for group in self._groups)]).tolist())]
         self.runs = 0
 
     def values(self, x: np.ndarray) -> np.ndarray:
@@ -210,8 +204,7 @@ class _Fit:
     def moments(self, x: np.ndarray) -> np.ndarray:
         """Computes the moments of the errors at x (Q,), (G, 3)."""
         self.runs += 1
-        moments: np.ndarray = self._problem.likelihood.moments(self.values(x[None]))[0]
-        return moments
+        return np.asarray(self._problem.likelihood.moments(self.values(x[None]))[0])
 
     def residuals(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
         """Computes the residuals (N, R) at x (N, Q); the objective is their sum of squares."""
@@ -230,7 +223,6 @@ class _Fit:
         return error
 
     def objective(self, x: np.ndarray, noise: Sequence[_Noise]) -> float:
-        """Returns the sum of squares at x (Q,)."""
         return float((self.residuals(x[None], noise) ** 2).sum())
 
     def jacobian(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
@@ -244,8 +236,7 @@ class _Fit:
     def fisher(self, optimum: _Optimum) -> np.ndarray:
         """Returns the information of the data at the optimum in units of the priors, (Q, Q)."""
         root = self._information_root(optimum.x, optimum.noise)
-        information: np.ndarray = root.T @ root
-        return information
+        return np.asarray(root.T @ root)
 
     def _information_root(self, x: np.ndarray, noise: Sequence[_Noise]) -> np.ndarray:
         self.runs += 1
@@ -263,15 +254,12 @@ class _Fit:
         return tuple(_noise_mode(self._problem.errors[group.label], moments, group)
                      for group, moments in zip(self._groups, self.moments(x)))
 
-    # -- Start ----------------------------------------------------------------------------------------------------
-
     def initial_guess(self) -> np.ndarray:
         """Returns x of the problem's start, with the prior's median for values that are missing or outside the prior."""
         medians = np.array([float(prior.frozen().median()) for prior in self._priors])
         bounds = np.array([prior.bounds() for prior in self._priors])
         inside = (self._problem.start > bounds[:, 0]) & (self._problem.start < bounds[:, 1])
-        q = np.where(inside, self._problem.start, medians)
-        return np.array([prior.coordinate(value) for prior, value in zip(self._priors, q)]) / self.spread
+        return self._search(np.where(inside, self._problem.start, medians))
 
     def best_of(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Selects the best of `start` and some draws from the prior, each with its optimal noise if that is estimated. Raises ValueError:
@@ -291,8 +279,6 @@ class _Fit:
         if np.isposinf(cost).all():
             raise ValueError("no draw of the priors can be simulated")
         return x[np.argmin(cost)]
-
-    # -- Search ---------------------------------------------------------------------------------------------------
 
     def minimise(self, x: np.ndarray) -> _Optimum:
         """Minimises from x (Q,). Raises ValueError: the start cannot be simulated."""
@@ -345,13 +331,9 @@ def _pairs(noise: Sequence[_Noise]) -> list[tuple[float, float]]:
     return [(group.sigma, group.rho) for group in noise]
 
 
-# -- Noise: mode and width of log sigma and, where neighbours are correlated, of rho, given the moments of the errors ----
-
-
 def _noise_cost(priors: ErrorPriors, moments: np.ndarray, group: ErrorGroup, log_sigma: float, rho: float) -> float:
     # Minus the log density of log sigma and rho.
-    cost = (group.weight * misfit(group, moments, log_sigma, rho)
-            - priors.noise.frozen().logpdf(np.exp(log_sigma)) - log_sigma)
+    cost = group.weight * misfit(group, moments, log_sigma, rho) - priors.noise.frozen().logpdf(np.exp(log_sigma)) - log_sigma
     return float(cost if priors.correlation is None else cost - priors.correlation.frozen().logpdf(rho))
 
 
@@ -415,9 +397,6 @@ def _noise_bounds(prior: Prior) -> np.ndarray:
     return np.array([max(lower, 1e-300), min(upper, 1e300)])
 
 
-# -- Intervals --------------------------------------------------------------------------------------------------------
-
-
 def _draw_inside(centre: np.ndarray, root: np.ndarray, lower: np.ndarray, upper: np.ndarray, count: int,
                  rng: np.random.Generator) -> np.ndarray:
     """Draws (count, Q) from a Gaussian of covariance root root' truncated to the bounds. Raises ValueError: the Gaussian has hardly any
@@ -456,7 +435,5 @@ def _combination(names: Sequence[str], direction: np.ndarray) -> str:
     """Formats the main terms of a direction: '0.71 a - 0.71 b', or the name alone."""
     sign = np.sign(direction[np.abs(direction) > 0.99 * np.abs(direction).max()][0])
     terms = [(sign * d, name) for d, name in zip(direction, names) if abs(d) > 0.2]
-    if len(terms) == 1:
-        return terms[0][1]
-    text = " ".join(f"{'-' if d < 0 else '+'} {abs(d):.2f} {name}" for d, name in terms)
-    return text.removeprefix("+ ")
+    text = " ".join(f"{'-' if d < 0 else '+'} {abs(d):.2f} {name}" for d, name in terms).removeprefix("+ ")
+    return text if len(terms) > 1 else terms[0][1]

@@ -118,7 +118,6 @@ class _Chain:
         return {"z": z.copy()}
 
     def model(self) -> Any:
-        """Returns the model for nutpie."""
         size = len(self._start)
         return from_pyfunc(size, lambda: self.density, lambda *_: self.draw, [np.dtype("float64")], [(size,)], ["z"],
                            make_initial_point_fn=lambda _: self._start)

@@ -60,9 +60,6 @@ def run(problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequen
         name: np.stack([np.concatenate([part[name] for part in rows])[:count] for rows in statistics]) for name in HAMILTONIAN})
 
 
-# -- One chain --------------------------------------------------------------------------------------------------------
-
-
 class LogDensity:
     """Log density of a stage up to a constant, with its gradient, in the coordinates of `Problem.density`."""
 
@@ -133,49 +130,39 @@ class _Block:
     statistics: dict[str, np.ndarray]
 
 
-class _Chain:
-    def __init__(self, number: int, chain: NutsChain):
-        self.number, self._chain = number, chain
-
-    def block(self, count: int, tuning: bool) -> _Block:
-        """Draws the next block."""
-        drawn, rows = [], []
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            for _ in range(count):
-                point, statistics = self._chain.draw(tuning)
-                drawn.append(point)
-                rows.append(statistics)
-        return _Block(self.number, tuning, np.array(drawn),
-                      {name: np.array([statistics[name] for statistics in rows], kind) for name, kind in HAMILTONIAN.items()})
+_Chains = Sequence[tuple[int, NutsChain]]  # with their numbers
 
 
-def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> list[_Chain]:
+def _block(number: int, chain: NutsChain, count: int, tuning: bool) -> _Block:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        drawn, rows = zip(*(chain.draw(tuning) for _ in range(count)))
+    statistics: dict[str, np.ndarray] = {name: np.array([row[name] for row in rows], kind) for name, kind in HAMILTONIAN.items()}
+    return _Block(number, tuning, np.array(drawn), statistics)
+
+
+def _chains(problem: Problem, starts: Starts, seed: np.random.SeedSequence) -> _Chains:
     function, box = LogDensity(problem), Box(*bounds(problem))
-    return [_Chain(number, NutsChain(problem.density.model, function, box.drift, start, mean=starts.points.mean(axis=0),
-                                     covariance=starts.covariance, weight=PRIOR_WEIGHT, target_accept=TARGET_ACCEPTANCE, seed=child))
+    return [(number, NutsChain(problem.density.model, function, box.drift, start, mean=starts.points.mean(axis=0),
+                               covariance=starts.covariance, weight=PRIOR_WEIGHT, target_accept=TARGET_ACCEPTANCE, seed=child))
             for number, (start, child) in enumerate(zip(starts.points, seed.spawn(len(starts.points))))]
 
 
-# -- All chains -------------------------------------------------------------------------------------------------------
-
-
-def _blocks(chains: Sequence[_Chain], tune: int, draws: int) -> Generator[_Block, None, None]:
+def _blocks(chains: _Chains, tune: int, draws: int) -> Generator[_Block, None, None]:
     # Alternates, so that all chains have similar lengths when the run is stopped.
     for tuning, count in ((True, tune), (False, draws)):
         for first in range(0, count, BLOCK):
-            for chain in chains:
-                yield chain.block(min(BLOCK, count - first), tuning)
+            for number, chain in chains:
+                yield _block(number, chain, min(BLOCK, count - first), tuning)
 
 
 def workers_for(chains: int) -> int:
-    """Returns the number of processes for a number of chains."""
     # A fork inherits the compiled functions, unlike a new process, which imports for seconds. It is safe with one thread only.
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
     return min(cores(), chains) if alone and "fork" in multiprocessing.get_all_start_methods() else 1
 
 
-def _parallel(chains: Sequence[_Chain], tune: int, draws: int, workers: int) -> Generator[_Block, None, None]:
+def _parallel(chains: _Chains, tune: int, draws: int, workers: int) -> Generator[_Block, None, None]:
     context = multiprocessing.get_context("fork")
     readers: dict[Any, Any] = {}
     processes = []
@@ -207,7 +194,7 @@ def _parallel(chains: Sequence[_Chain], tune: int, draws: int, workers: int) -> 
             process.join()
 
 
-def _work(chains: Sequence[_Chain], tune: int, draws: int, writer: Connection) -> None:
+def _work(chains: _Chains, tune: int, draws: int, writer: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:

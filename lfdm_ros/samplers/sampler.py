@@ -86,7 +86,7 @@ class SampleRun:
     statistics: Mapping[str, Any]
     stored: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
     account: str
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
     temperature: float = 1.0
     stopped: bool = False
     error_of_mean: Mapping[str, float] = field(default_factory=dict)
@@ -102,7 +102,6 @@ class Sample(Protocol):
                  **options: Any) -> SampleRun:
         """Draws, reproducibly by the seed. `report` is called between simulations; KeyboardInterrupt from it ends the run with a partial
         result, if meaningful. Raises ValueError: no point can be simulated."""
-        ...
 
 
 Evaluation = tuple[np.ndarray, np.ndarray]  # log prior, log likelihood
@@ -117,7 +116,6 @@ class Together(Protocol):
 
         `evaluate` replaces the density: its arguments are concatenated particles of some data sets, and the indices of those.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,6 @@ class Sampler:
 
     @property
     def settings(self) -> dict[str, float]:
-        """Values of the options by name."""
         return {option.name: option.value for option in self.options}
 
     def having(self, changes: Mapping[str, Any], where: str = "option") -> Sampler:
@@ -193,9 +190,6 @@ class Sampler:
     def __call__(self, problem: Problem, *, draws: int, chains: int, seed: np.random.SeedSequence, report: Report | None) -> SampleRun:
         """Runs with its options; see `Sample`."""
         return self.sample(problem, draws=draws, chains=chains, seed=seed, report=report, **self.settings)
-
-
-# -- Samplers of the package ------------------------------------------------------------------------------------------------
 
 
 def _later(module: str, function: str = "run") -> Callable[..., Any]:
@@ -228,8 +222,6 @@ LEAST_SQUARES = Sampler(
     approximation="a bell curve around the optimum", independent=True,
     reading="The draws are independent, from the Gaussian at the optimum, resampled by the posterior's density: R-hat and ESS only reflect "
             "their number. Pareto k shows whether they represent the posterior: below 0.7 they do.")
-
-
 SAMPLERS: plugins.Door[Sampler] = plugins.Door(
     "sampler", "lfdm_ros.samplers", Sampler, "sample", SMC, NUTS, NUTPIE, METROPOLIS, LEAST_SQUARES)
 DEFAULT, QUICK = SMC.name, LEAST_SQUARES.name  # of a calibration, and of studies with many of them

@@ -48,18 +48,13 @@ class Surrogate:
 
     def __call__(self, particles: np.ndarray) -> np.ndarray:
         """Evaluates particles (N, D) -> (N,)."""
-        values: np.ndarray = self._beta * (_features(particles, self._mean, self._root) @ self._coefficients)
-        return values
+        return np.asarray(self._beta * (_features(particles, self._mean, self._root) @ self._coefficients))
 
 
 def fitted(points: Sequence[np.ndarray], likelihoods: Sequence[np.ndarray], population: np.ndarray, likelihood: np.ndarray, beta: float,
            mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
     """Fits the surrogate of a population (N, D) to its log likelihoods (N,) and to earlier simulations; None for a bad fit or too few
-    points.
-
-    Args:
-        mean, root: of the population: the lower triangular root of its covariance.
-    """
+    points. `mean`, `root`: of the population: the lower triangular root of its covariance."""
     unique, first = np.unique(population, axis=0, return_index=True)
     x, y = np.concatenate([unique, *points]), np.concatenate([likelihood[first], *likelihoods])
     median = float(np.median(likelihood))
@@ -153,7 +148,9 @@ class LockstepKernel(TemperedPopulation):
                 proposal = particles + self.scale * np.exp(0.5 * rng.standard_normal((n, 1))) * directions
                 correction = 0.0
             if step % REFITTED == 0:
-                surrogate = self._surrogate(mean, root) if log_prior else None
+                points, likelihoods = zip(*self.simulated) if self.simulated else ((), ())
+                surrogate = fitted(points, likelihoods, self.tempered_posterior, self.likelihood_logp, float(self.beta), mean,
+                                   root) if log_prior else None
                 self.simulated = []
                 here = surrogate(particles) if surrogate else np.zeros(n)
             worth, ahead = np.ones(n, bool), np.zeros(n)
@@ -176,18 +173,12 @@ class LockstepKernel(TemperedPopulation):
                 self.scale *= float(np.exp((accept if surrogate is None else worth).mean() - TARGET_ACCEPTANCE))
         self.acceptance = [float(np.mean(a)) if a else np.nan for a in accepted]
 
-    def _surrogate(self, mean: np.ndarray, root: np.ndarray) -> Surrogate | None:
-        points, likelihoods = zip(*self.simulated) if self.simulated else ((), ())
-        return fitted(points, likelihoods, self.tempered_posterior, self.likelihood_logp, float(self.beta), mean, root)
-
-    # -- Interface for pm.sample_smc: one chain at a time ------------------------------------------------------------
+    # begin, mutate, sample_stats and sample_settings are for pm.sample_smc: one chain at a time.
 
     def begin(self) -> None:
-        """Draws the population."""
         self._drive(self.populate())
 
     def mutate(self) -> None:
-        """Moves the population at the present temperature."""
         self._drive(self.moves())
 
     def _drive(self, chain: Chain) -> None:
@@ -199,12 +190,10 @@ class LockstepKernel(TemperedPopulation):
             pass
 
     def sample_stats(self) -> dict[str, Any]:
-        """Returns the statistics of the last temperature."""
         return {"log_marginal_likelihood": self.log_marginal_likelihood if self.beta == 1 else np.nan, "beta": self.beta,
                 "accept_rate": float(np.nanmean(self.acceptance))}
 
     def sample_settings(self) -> dict[str, Any]:
-        """Returns the settings of the run."""
         return {"_n_draws": self.draws, "threshold": self.threshold, "_n_tune": self.steps}
 
 
@@ -267,10 +256,8 @@ def genealogical_error(values: np.ndarray, ancestors: np.ndarray) -> float:
     """Computes the standard error of the mean of particles (C, N) from their ancestry (Lee and Whiteley 2018, "Variance estimation in the
     particle filter", eq. 6 without resampling correction): descendants of one initial particle are dependent, families are independent.
     """
-    errors = []
-    for chain, families in zip(values, ancestors):
-        families = np.unique(families, return_inverse=True)[1]
-        errors.append((np.bincount(families, chain - chain.mean()) ** 2).sum() / len(chain) ** 2)
+    errors = [(np.bincount(np.unique(families, return_inverse=True)[1], chain - chain.mean()) ** 2).sum() / len(chain) ** 2
+              for chain, families in zip(values, ancestors)]
     return float(np.sqrt(np.sum(errors)) / len(values))
 
 
@@ -292,15 +279,9 @@ def _population(problem: Problem, draws: int, chains: int, rng: np.random.Genera
 
 def lockstep(kernels: Sequence[LockstepKernel], evaluate: Callable[[np.ndarray, Sequence[int]], Evaluation],
              step: Callable[[Mapping[int, np.ndarray]], None] | None = None) -> None:
-    """Runs chains together to the posterior, with all their particles in one call.
-
-    Args:
-        evaluate: particles of some chains, concatenated, and the indices of those chains -> log prior, log likelihood.
-        step: called after each call with the active chains.
-
-    Raises:
-        ValueError: no particle of the start has a finite likelihood.
-    """
+    """Runs chains together to the posterior, with all their particles in one call. `evaluate`: particles of some chains, concatenated, and
+    the indices of those chains -> log prior, log likelihood; `step`: called after each call with the active chains. Raises ValueError: no
+    particle of the start has a finite likelihood."""
     started = False
     runs = [kernel.run() for kernel in kernels]
     pending = {i: next(run) for i, run in enumerate(runs)}
@@ -332,16 +313,9 @@ def together(density: PopulationDensity, evaluate: Callable[[np.ndarray, Sequenc
 
 def sample(density: PopulationDensity, *, draws: int, chains: int, seed: np.random.SeedSequence, steps: int = STEPS,
            final_steps: int = FINAL_STEPS, report: Report | None = None, population: np.ndarray | None = None) -> SmcResult:
-    """Runs SMC chains in lockstep; the same seed gives the same draws.
-
-    Args:
-        report: called after every likelihood call; KeyboardInterrupt from it ends the run with the present populations, unless still at
-            temperature 0.
-        population: initial particles (C, N, D), drawn from the first density of `density`; by default from the prior.
-
-    Raises:
-        ValueError: no particle of the start has a finite likelihood.
-    """
+    """Runs SMC chains in lockstep; the same seed gives the same draws. `report`: called after every likelihood call; KeyboardInterrupt from
+    it ends the run with the present populations, unless still at temperature 0; `population`: initial particles (C, N, D), drawn from the
+    first density of `density`; by default from the prior. Raises ValueError: no particle of the start has a finite likelihood."""
     began, evaluations = time.perf_counter(), density.evaluations
     first = LockstepKernel(draws=draws, density=density, steps=steps, final_steps=final_steps)
     kernels = [first.fresh(np.random.default_rng(s), None if population is None else population[i])

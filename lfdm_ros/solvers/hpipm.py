@@ -192,7 +192,6 @@ class Hpipm:
                 self._library.d_ocp_qp_set(f"{field}_mask".encode(), k, ctypes.c_void_p(self._masks[name][k].ctypes.data), self._qp)
 
     def reset(self) -> None:
-        """Forgets the last solution, for a cold start."""
         self._warm = False
 
     def solve(self, until: float = math.inf) -> StageSolution:

@@ -54,12 +54,8 @@ class Ipopt:
 
     def __init__(self, program: StageQp, function: ca.Function, source: Linearised, iterations: int = 200, tolerance: float = 1e-6,
                  compiled: bool = True):
-        """Compiles the second derivatives (seconds), or loads them from the cache.
-
-        Args:
-            function: of a stage, see `stage_function`.
-            compiled: False: values and derivatives by CasADi, 20 times slower, independent of compiled code.
-        """
+        """Compiles the second derivatives (seconds), or loads them from the cache. `function`: of a stage, see `stage_function`;
+        `compiled`: False: values and derivatives by CasADi, 20 times slower, independent of compiled code."""
         self._program, self._source = program, source
         d = program.dimensions
         stages, n, m, g, r = d.stages, d.states, d.controls, d.rows, source.weights.shape[1]
@@ -123,7 +119,6 @@ class Ipopt:
         return self._gap if np.isfinite(dx).all() and np.isfinite(du).all() else float("inf")
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """Solves as `StageSolver.solve`."""
         self._watch.until = until
         q, s, d = self._program, self._source, self._program.dimensions
         bounded = list(d.bounded)
@@ -156,8 +151,6 @@ class Ipopt:
         else:
             self.reset()
         return StageSolution(dx, du, solved, "solved" if solved else str(status), int(stats["iter_count"]))
-
-    # -- Callbacks of IPOPT -------------------------------------------------------------------------------------------
 
     def _update(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Evaluates the stages at an iterate, unless it is the last one; returns its slacks."""

@@ -55,11 +55,9 @@ class Piqp:
         self._places = stage, row
 
     def reset(self) -> None:
-        """Forgets the last solution, for a cold start."""
         self._pattern = b""
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """Solves as `StageSolver.solve`."""
         p, d = self._program, self._program.dimensions
         lower, upper = p.row_lower[1:], p.row_upper[1:]
         finite = np.isfinite(lower), np.isfinite(upper)

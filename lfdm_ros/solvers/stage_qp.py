@@ -43,7 +43,6 @@ class SparseEntries:
         return np.concatenate([block.ravel() for block in blocks])[self._order]
 
     def fill(self, *blocks: np.ndarray) -> sparse.csc_matrix:
-        """Sets the entries; returns the matrix."""
         self.matrix.data[:] = self.ordered(*blocks)
         return self.matrix
 
@@ -178,11 +177,8 @@ class StageSolver(Protocol):
     name: str
 
     def solve(self, until: float = math.inf) -> StageSolution:
-        """Solves the solver's program; the next call overwrites the returned arrays.
-
-        Args:
-            until: deadline on the clock of `time.perf_counter` [s], for a solution or not; inf: limited by iterations only.
-        """
+        """Solves the solver's program; the next call overwrites the returned arrays. `until`: deadline on the clock of `time.perf_counter`
+        [s], for a solution or not; inf: limited by iterations only."""
 
     def reset(self) -> None:
         """Forgets the last solution, for a cold start."""

@@ -2,7 +2,7 @@
 
 import json
 import tracemalloc
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -175,7 +175,7 @@ def test_the_variance_that_was_put_in_comes_out(shape):
     assert np.abs(got - put).max() < 0.2 * put.max()
     assert 0.7 < found.memory < 2.2
     assert found.noise == pytest.approx(0.1)
-    assert ModelError.of(json.loads(json.dumps(found.as_dict()))) == found
+    assert ModelError(**json.loads(json.dumps(asdict(found)))) == found
 
 
 @pytest.mark.parametrize(("shape", "heavy"), [("ramp", False), ("share", True)])

@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from problems import COMPILE_MODE, without_compiler
 from scipy import stats
 
 from lfdm_ros.calibration.recipe import load_recipe
@@ -10,7 +11,6 @@ from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.inference.likelihood import RolloutLikelihood
 from lfdm_ros.inference.model import BatchedDensity
-from lfdm_ros.inference.pymc_adapter import COMPILE_MODE, without_compiler
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from problems import Linear, Walled, assert_moments, prior, problem, stop_at
+from problems import COMPILE_MODE, Linear, Walled, assert_moments, prior, problem, stop_at, without_compiler
 
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.results import load_posterior, load_summary
@@ -12,7 +12,7 @@ from lfdm_ros.calibration.run import calibrate
 from lfdm_ros.calibration.stage import stage_model
 from lfdm_ros.inference.dataset import find_recordings, load_stage
 from lfdm_ros.inference.model import BatchedDensity
-from lfdm_ros.inference.pymc_adapter import COMPILE_MODE, NutsChain, without_compiler
+from lfdm_ros.inference.pymc_adapter import NutsChain
 from lfdm_ros.samplers import nuts
 from lfdm_ros.samplers.sampler import Problem
 
