@@ -11,8 +11,6 @@ Layers of the friction of the ground:
     friction_latent_draw_00 ...  equally likely joint samples of the latent field
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

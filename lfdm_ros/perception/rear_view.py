@@ -1,7 +1,5 @@
 """Obstacles of two LIDARs, one that looks ahead and one that looks back, as one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Planar transforms between frames, from messages of tf and tf_static, live or of a bag; without ROS."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A short drive that detects wrong signs, units, axes and reference points in a plant's mapping, beyond its check of dimensions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -12,8 +12,6 @@
 Expressions are those of recordings (`lfdm_ros.bags.expressions`): in SI units, with the dimension of their target.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math

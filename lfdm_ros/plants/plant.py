@@ -1,7 +1,5 @@
 """Interface to external vehicle simulations: the protocol `Plant`, which `Simulator` implements as well, and its plug-ins."""
 
-from __future__ import annotations
-
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Camera: pinhole with `plumb_bob` distortion, rendered by the rasteriser; images and intrinsics as ROS messages and JPEG."""
 
-from __future__ import annotations
-
 import io
 import math
 from array import array
@@ -206,8 +204,8 @@ class Camera:
             raise InputError(f"camera: z is {mount.z:g} m; give more than 0, above the ground")
         self.settings, self.mount, self.seed = settings, mount, seed
         self.rate, self.latency = settings.rate, settings.latency
-        self._world, self._ground, rays = scene.world, scene.ground, settings.rays
-        self._rays = rays
+        self._world, self._ground = scene.world, scene.ground
+        self._rays = rays = settings.rays
         self._across = np.column_stack([rays[..., 0].min(axis=0), rays[..., 0].max(axis=0)])
         self._along = np.column_stack([rays[..., 1].min(axis=1), rays[..., 1].max(axis=1)])
         self._paint, self._place = paint(scene)

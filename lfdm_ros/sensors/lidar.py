@@ -1,14 +1,12 @@
 """Planar LIDAR: one range per beam, by exact ray casting."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
-from lfdm_ros.compiler.native import native
+from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.ground_rays import Surface, ground_ranges
@@ -79,10 +77,10 @@ class Lidar:
             raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
         self.world, self.settings, self.seed = world, settings or LidarSettings(), seed
         self.mount, self.ground = mount or Mount(), ground
-        self.rate, self.latency = self.settings.rate, self.settings.latency
-        beams, s = self.settings.beams, self.settings
-        self.angle_min = -0.5 * s.resolution * (beams - 1)
-        angles = self.angle_min + s.resolution * np.arange(beams)
+        s = self.settings
+        self.rate, self.latency = s.rate, s.latency
+        self.angle_min = -0.5 * s.resolution * (s.beams - 1)
+        angles = self.angle_min + s.resolution * np.arange(s.beams)
         self._along = np.column_stack([np.cos(angles), np.sin(angles)])  # (beams, 2)
         self._beams = np.array([self.angle_min, s.resolution, s.range_max])
         self._rays = native("lfdm_ros.sensors.loops_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.rays",), "cast")
@@ -115,6 +113,5 @@ class Lidar:
         pose = np.array([*mount.place(x, y, yaw), math.cos(yaw + mount.yaw), math.sin(yaw + mount.yaw)])
         centres, radii, starts, ends = (np.ascontiguousarray(a) for a in (*self.world.circles_at(time), *self.world.edges_at(time)))
         ranges = np.empty(len(self._along))
-        self._rays(*(a.ctypes.data for a in (pose, centres, radii)), len(radii), starts.ctypes.data, ends.ctypes.data, len(starts),
-                   *(a.ctypes.data for a in (self._along, self._beams, ranges)), len(ranges))
+        self._rays(*addresses(pose, centres, radii, len(radii), starts, ends, len(starts), self._along, self._beams, ranges, len(ranges)))
         return ranges

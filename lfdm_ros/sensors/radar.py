@@ -1,7 +1,5 @@
 """Radar: range, azimuth and radial velocity of detections from signal-to-noise ratio and resolution cells."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

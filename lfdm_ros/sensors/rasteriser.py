@@ -4,8 +4,6 @@ In float64 and without libm, so that images are bitwise equal on every processor
 (`lfdm_ros.sensors.loops_native`), with called functions as arguments.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

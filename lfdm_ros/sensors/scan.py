@@ -1,7 +1,5 @@
 """LIDAR scans: checks, reduction to the useful part, and the schedule of scans."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Simulated sensors by name: the protocol, and the registry, open to other packages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar

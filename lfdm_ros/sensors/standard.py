@@ -1,7 +1,5 @@
 """Standard sensor types: LIDAR, GNSS and IMU, any number of each in a vehicle's file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scenarios (config/scenarios/*.yaml): driver's inputs or a task for a vehicle, and the world around it."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Mapping, Sequence
