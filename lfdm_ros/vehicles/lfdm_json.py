@@ -342,13 +342,7 @@ class _Writer:
 
     def _rows(self, place: tuple[str, str], factors: tuple[float, ...] = (1.0, 1.0)) -> list[list[float]]:
         """Returns the rows of a table without padding."""
-        table = TABLES[place]
-        rows = [[self._p[name] * factor for name, factor in zip(names, factors)]
-                for names in zip(*(table.parameters(column) for column in table.columns))]
-        count = int(self._p[table.count]) if table.count else len(rows)
-        while not table.count and count > table.least and rows[count - 1] == rows[count - 2]:
-            count -= 1
-        return rows[:count]
+        return [[value * factor for value, factor in zip(row, factors)] for row in TABLES[place].rows(self._p)]
 
     def _built_in(self, name: str, value: float) -> None:
         if self._p.get(name, value) != value:
