@@ -65,7 +65,7 @@ def batch_ptx(model: Model, precision: str, separate_inputs: bool, prescribed: t
     real = REALS[precision]
     driven = places_of(model, prescribed)
     return assembly(f"gpu batch {casadi_model(model).digest} {real} {separate_inputs} {driven} {common}",
-                    lambda: batch_text(model, real, separate_inputs, HALF_IMPLICIT, 1, driven, threads=True, common=common), GPU)
+                    lambda: batch_text(model, real, separate_inputs, 1, driven, threads=True, common=common), GPU)
 
 
 def _common_text(model: Model, nodes: tuple[int, ...]) -> str:

@@ -26,7 +26,7 @@ PLACE = ("x", "y", "yaw", "vx")  # of a start
 def portable_functions(model: Model, parameters: Mapping[str, float], packing: bool = True) -> Mapping[str, Builder]:
     """Returns the functions of a model by name, which need libm only. Arguments and results are addresses of doubles:
 
-    advance, prepare, size: see `advance_text`;
+    advance, prepare, size: see `advance_functions`;
     evaluate(x, u, p, h, dx, y): slopes as `CasadiModel.rhs`, and outputs; h = 0 for an instant;
     forward(x, u, p, h, sx, su, sp, dx, y): their derivative in the direction (sx, su, sp);
     reverse(x, u, p, h, sdx, sy, gx, gu, gp): the gradient of sdx dx + sy y;
