@@ -106,7 +106,12 @@ def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
 
 
 def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "") -> None:
-    """Writes the vehicle as YAML, in SI, such that `load_vehicle` restores it to the last digit; `note`: leading comment."""
+    """Writes the vehicle as `vehicle_text`."""
+    write_text(Path(path), vehicle_text(vehicle, note))
+
+
+def vehicle_text(vehicle: Vehicle, note: str = "") -> str:
+    """Returns the vehicle as YAML, in SI, such that `load_vehicle` restores it to the last digit; `note`: leading comment."""
     def entry(names: list[str], value: Any) -> dict[str, Any]:
         out = {"value": value, "unit": schema.DECLARED[names[0]].unit}
         return {**out, "source": vehicle.sources[names[0]]} if vehicle.sources.get(names[0]) else out
@@ -137,8 +142,7 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "")
         document.setdefault("sensors", {})[name] = {**sensor, **places}
     # Flat entries are written on one line.
     text = yaml.dump(document, sort_keys=False, width=200, allow_unicode=True, default_flow_style=None)
-    comment = "".join(f"# {line}\n" for line in textwrap.wrap(note, 138))
-    write_text(Path(path), comment + text)
+    return "".join(f"# {line}\n" for line in textwrap.wrap(note, 138)) + text
 
 
 def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:
