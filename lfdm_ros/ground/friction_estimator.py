@@ -76,7 +76,7 @@ class FrictionEstimator:
     """Estimator of friction likelihoods in windows of the drives of one vehicle."""
 
     def __init__(self, vehicle: Vehicle, link: FrictionLink, prior: FieldPrior, settings: EstimatorSettings | None = None,
-                 posterior: Mapping[str, np.ndarray] | None = None, seed: int = 1):
+                 posterior: Mapping[str, np.ndarray] | None = None):
         """Compiles the model for windows of a drive.
 
         Args:
@@ -99,7 +99,7 @@ class FrictionEstimator:
         self._corners = np.array([_corner(vehicle, wheel) for wheel in model.wheels])
         self._friction_inputs = [i for i, f in enumerate(model.inputs) if f.stem == _FRICTION]
         # Common random numbers for all frictions and windows keep the likelihood smooth.
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(1)
         posterior_draws = {name: np.asarray(values, float) for name, values in (posterior or {}).items()}
         chosen = random.integers(0, min(map(len, posterior_draws.values())), s.draws) if posterior_draws else np.zeros(s.draws, int)
         drawn = {name: values for name, values in posterior_draws.items() if name in names}
