@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.loops import Carried, Linear, Slot, no_further_rows, trajectory
+from lfdm_ros.backends.loops import Carried, Linear, Slot, trajectory
 from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.functions import DIRECTIONS
@@ -285,7 +285,7 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
 
         tangent_rise = code.repeated("%rise", code.tangent) if of_inputs else ""
         steps = [i for i in needed if of_step[i]]
-        trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else no_further_rows)
+        trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else None)
     return code.text("trajectories", TRIPLE)
 
 

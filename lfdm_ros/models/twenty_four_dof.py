@@ -30,19 +30,7 @@ from typing import Any
 
 from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import Field, per_wheel
-from lfdm_ros.models.equations import (
-    Dynamics,
-    Ground,
-    Operations,
-    Patch,
-    Powertrain,
-    Record,
-    Scalar,
-    Steering,
-    Tyre,
-    TyreForce,
-    Wheel,
-)
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Patch, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance
 
 _CG_HEIGHT = Field("cg_height", "m", "height of the sprung mass's centre above ground", "h", 0.0, 5.0, True)
