@@ -25,11 +25,8 @@ BY_VALUE = 3840  # bytes, of 4096 for all arguments of a kernel
 
 
 def table_columns(model: Model) -> tuple[int, ...]:
-    """Returns the columns of the parameters that are table numbers.
-
-    Raises:
-        InputError: the model computes a table number, or calls functions without GPU instructions.
-    """
+    """Returns the columns of the parameters that are table numbers. Raises InputError: the model computes a table number, or calls
+    functions without GPU instructions."""
     graph = step_of(model, HALF_IMPLICIT).graph
     called = sorted({node.operation for node in graph.nodes} & LIBRARY)
     if called:

@@ -107,10 +107,7 @@ def numba_function(model: Model, function: str) -> Callable[..., Any]:
     advance(x, q, u0 (nu,), u1 (nu,), n, h) -> bool: n >= 1 steps that change x in place, the inputs linear from u0 to u1; returns True if x
         is finite. q comes from `constants(model, p)`. Many times as fast as `step`, which prepares the parameters each time.
 
-    Numba cannot cache a caller on disk: the functions are addresses in this process.
-
-    Raises:
-        InputError: no such function.
+    Numba cannot cache a caller on disk: the functions are addresses in this process. Raises InputError: no such function.
     """
     from numba import njit
 

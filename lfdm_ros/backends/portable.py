@@ -57,10 +57,7 @@ def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str
     """Returns writers (target, prefix of the names) of LLVM modules of `portable_functions` but `reverse`, hidden from other libraries. The
     gradient of a multibody would compile for minutes and double the library; `forward` serves as well.
 
-    Functions are built on demand: none for modules with cached machine code.
-
-    Raises:
-        InputError: as `portable_functions`.
+    Functions are built on demand: none for modules with cached machine code. Raises InputError: as `portable_functions`.
     """
     modules = _modules(model, parameters)
 
@@ -76,8 +73,7 @@ def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str
 def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Returns the sparsity of slopes (nx, nx + nu) and outputs (ny, nx + nu) by states and inputs, with held states eliminated."""
     both = _slopes_and_outputs(model)
-    slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(row, k), 1.0)) != 0.0 for k in (0, 1)])
-                       for row in (0, 1))
+    slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(row, k), 1.0)) != 0.0 for k in (0, 1)]) for row in (0, 1))
     held = [i for i, field in enumerate(model.states) if field.role == "held"]
     behind = slopes[held].any(axis=0)
     for rows in (slopes, outputs):

@@ -230,11 +230,8 @@ class WasmFiles:
 
 
 def write_wasm(vehicle: Vehicle, model: Model, folder: Path) -> WasmFiles:
-    """Writes vehicle.wasm, vehicle.js and index.html.
-
-    Raises:
-        InputError: the extra `export` is missing; the model reads arrays; the folder cannot be written.
-    """
+    """Writes vehicle.wasm, vehicle.js and index.html. Raises InputError: the extra `export` is missing; the model reads arrays; the folder
+    cannot be written."""
     tool = zig("WebAssembly")
     files = WasmFiles(folder / f"{NAME}.wasm", folder / f"{NAME}.js", folder / "index.html")
     with tempfile.TemporaryDirectory(prefix="lfdm_export_") as name:

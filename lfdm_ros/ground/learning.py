@@ -24,9 +24,7 @@ class FrictionLikelihood:
     """Likelihood of the latent friction at some points.
 
     places (N, 2) [m]; latent (M,): increasing; log_likelihood (N, M): up to a constant per point; constant beyond the values of `latent`.
-
-    Raises:
-        InputError: wrong shapes, or values that are not finite.
+    Raises InputError: wrong shapes, or values that are not finite.
     """
 
     places: np.ndarray

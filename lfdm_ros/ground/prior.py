@@ -24,10 +24,7 @@ class FieldPrior:
 
     alpha_x, alpha_y: mean lengths of patches [m]; gamma 1: squared exponential, smooth, 2: exponential, rough, below 1 not positive
     definite; sigma_f: standard deviation of the field, 1 in the paper, above 1.5 with patches of pure ice and pure dry road; sigma_n:
-    default standard deviation of an observation's noise.
-
-    Raises:
-        InputError: a value is not finite or out of range; the message names it.
+    default standard deviation of an observation's noise. Raises InputError: a value is not finite or out of range; the message names it.
     """
 
     a0: float = 0.0

@@ -301,8 +301,7 @@ class TwentyFourDof:
             lifts=lifts, jacking=jacking)
 
     # -- Tyres that are stiff in their slip (15, 16) ----------------------------------------------------------------------------------
-    def at_the_end(self, corners: Sequence[Record], free: Record, q: Any,
-                   h: Scalar) -> tuple[list[tuple[Scalar, Scalar]], list[Scalar]]:
+    def at_the_end(self, corners: Sequence[Record], free: Record, q: Any, h: Scalar) -> tuple[list[tuple[Scalar, Scalar]], list[Scalar]]:
         """Returns the forces of the tyres at the end of the step, and accelerations along of their contact patches; free: of those at its
         start."""
         inertias = (q.sprung, q.sprung, *q.inertias)

@@ -28,11 +28,7 @@ _ARC_POINTS = 4
 
 @dataclass(frozen=True)
 class GroupingSettings(Declared):
-    """Settings of the grouping of returns to circles.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Settings of the grouping of returns to circles. Raises InputError: a value is out of its range; the message names it."""
 
     ABOUT = "obstacle tracker: "
 
@@ -119,8 +115,7 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     left, right = seen[starts] - 1, seen[ends] + 1
     inside = (left >= 0) & (right < beams) | full
     reach = _NEAR_LIMIT * scan.range_max
-    partial = ~((ranges[left] > r[starts]) & (ranges[right % beams] > r[ends]) & inside
-                & (np.maximum(r[starts], r[ends]) < reach))
+    partial = ~((ranges[left] > r[starts]) & (ranges[right % beams] > r[ends]) & inside & (np.maximum(r[starts], r[ends]) < reach))
 
     angle = yaw + scan.angle_min + scan.angle_increment * seen
     px, py = r * np.cos(angle), r * np.sin(angle)  # from the sensor, in the world's axes
@@ -132,8 +127,7 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     beyond = np.zeros(len(whole))
     frames = 0
     if len(rest):
-        link_x, link_y, link_radius, links, link_half = _chains(px, py, r, angle, starts, count, rest, 0.5 * scan.angle_increment,
-                                                                settings)
+        link_x, link_y, link_radius, links, link_half = _chains(px, py, r, angle, starts, count, rest, 0.5 * scan.angle_increment, settings)
         first_link = np.cumsum(links) - links
         span = np.stack([link_x, link_y])
         low, high = np.minimum.reduceat(span, first_link, axis=1), np.maximum.reduceat(span, first_link, axis=1)

@@ -139,11 +139,8 @@ class Fmu:
         return f"binaries/{folder}/{self.identifier}{suffix}"
 
     def unpack(self, folder: Path) -> Path:
-        """Unpacks this machine's binaries and the resources; returns the path of the library.
-
-        Raises:
-            InputError: no such library, a path outside of the folder, a link, or more than MAX_UNPACKED bytes.
-        """
+        """Unpacks this machine's binaries and the resources; returns the path of the library. Raises InputError: no such library, a path
+        outside of the folder, a link, or more than MAX_UNPACKED bytes."""
         library, remaining = self.library(), MAX_UNPACKED
         prefixes = (str(PurePosixPath(library).parent) + "/", "resources/")
         with opened(self.path) as archive:
@@ -169,11 +166,8 @@ def platform_of(version: str) -> tuple[str, str]:
 
 
 def read_fmu(path: str | Path) -> Fmu:
-    """Reads the description of an FMU without running its code.
-
-    Raises:
-        InputError: no archive, or a damaged or hostile one; no readable description; FMI 1.0. One line with the file and what is wrong.
-    """
+    """Reads the description of an FMU without running its code. Raises InputError: no archive, or a damaged or hostile one; no readable
+    description; FMI 1.0. One line with the file and what is wrong."""
     path = Path(path)
     with opened(path) as archive:
         entries = {entry.filename: entry for entry in archive.infolist()}
@@ -362,12 +356,8 @@ class FmuSystem:
 
 
 def read_ssp(path: str | Path) -> FmuSystem:
-    """Reads a system without running code of its FMUs.
-
-    Raises:
-        InputError: no archive, a damaged or hostile one, or an unsupported part: nested systems, components that are no FMUs, parameter
-            files outside of the archive. One line with the file and the fault.
-    """
+    """Reads a system without running code of its FMUs. Raises InputError: no archive, a damaged or hostile one, or an unsupported part:
+    nested systems, components that are no FMUs, parameter files outside of the archive. One line with the file and the fault."""
     path = Path(path)
     folder = tempfile.TemporaryDirectory(prefix="lfdm_ssp_")
     with opened(path, "an SSP") as archive:

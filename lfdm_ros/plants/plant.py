@@ -90,11 +90,7 @@ class PlantSimulator:
     """
 
     def __init__(self, plant: Plant, vehicle: Vehicle, name: str) -> None:
-        """Wraps a plant; `name`: for messages.
-
-        Raises:
-            InputError: an unknown output, a missing required one, or an invalid step.
-        """
+        """Wraps a plant; `name`: for messages. Raises InputError: an unknown output, a missing required one, or an invalid step."""
         require_outputs(plant.output_names, name)
         if not 0.0 < plant.dt <= 0.1 or abs(plant.dt * 1e9 - round(plant.dt * 1e9)) > 1e-3:
             raise InputError(f"{name}: step {plant.dt!r} s is not a whole number of nanoseconds in (0, 0.1 s]")

@@ -102,11 +102,8 @@ _NOISE = (POINTER, INTEGER, REAL, REAL, POINTER, INTEGER)
 
 @dataclass(frozen=True)
 class CameraSettings(Declared):
-    """Settings of a camera; k1, k2, k3 (radial), p1, p2 (tangential) as in OpenCV and in `plumb_bob` of CameraInfo.
-
-    Raises:
-        InputError: names the setting that is out of range.
-    """
+    """Settings of a camera; k1, k2, k3 (radial), p1, p2 (tangential) as in OpenCV and in `plumb_bob` of CameraInfo. Raises InputError:
+    names the setting that is out of range."""
 
     ABOUT = "camera: "
 
@@ -136,11 +133,8 @@ class CameraSettings(Declared):
 
     @cached_property
     def rays(self) -> np.ndarray:
-        """Rays of the pixels (height, width, 2): x to the right and y down at a depth of 1; Newton's method inverts the distortion.
-
-        Raises:
-            InputError: a distortion that folds the image, so that a pixel has no ray or several.
-        """
+        """Rays of the pixels (height, width, 2): x to the right and y down at a depth of 1; Newton's method inverts the distortion. Raises
+        InputError: a distortion that folds the image, so that a pixel has no ray or several."""
         column, row = np.meshgrid(np.arange(self.width), np.arange(self.height))
         distorted = np.stack([column - self.centre[0], row - self.centre[1]], -1) / self.focal_length
         if not any((self.k1, self.k2, self.p1, self.p2, self.k3)):
@@ -195,11 +189,8 @@ class Camera:
     """
 
     def __init__(self, settings: CameraSettings, mount: Mount, scene: SensorScene, seed: int = 1):
-        """Initialises the camera and paints the scene's ground.
-
-        Raises:
-            InputError: as `CameraSettings.rays`, or a mount that is not above the ground.
-        """
+        """Initialises the camera and paints the scene's ground. Raises InputError: as `CameraSettings.rays`, or a mount that is not above
+        the ground."""
         if mount.z <= 0.0:
             raise InputError(f"camera: z is {mount.z:g} m; give more than 0, above the ground")
         self.settings, self.mount, self.seed = settings, mount, seed

@@ -20,11 +20,8 @@ _ARGUMENTS = (*[POINTER] * 3, INTEGER, *[POINTER] * 2, INTEGER, *[POINTER] * 3, 
 
 @dataclass(frozen=True)
 class LidarSettings(Declared):
-    """Settings of a LIDAR; its mount belongs to the vehicle (`Vehicle.lidar`).
-
-    Raises:
-        InputError: names the setting that is not finite or out of range.
-    """
+    """Settings of a LIDAR; its mount belongs to the vehicle (`Vehicle.lidar`). Raises InputError: names the setting that is not finite or
+    out of range."""
 
     ABOUT = "LIDAR: "
 

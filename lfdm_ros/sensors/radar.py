@@ -23,11 +23,8 @@ CLOUD = ("x", "y", "z", "doppler_velocity", "amplitude")
 
 @dataclass(frozen=True)
 class RadarSettings(Declared):
-    """Settings of a radar; the defaults are typical of a 77 GHz mid-range one.
-
-    Raises:
-        InputError: names the setting that is not finite or out of range.
-    """
+    """Settings of a radar; the defaults are typical of a 77 GHz mid-range one. Raises InputError: names the setting that is not finite or
+    out of range."""
 
     ABOUT = "radar: "
 

@@ -117,8 +117,7 @@ SENSORS: plugins.Door[SensorType] = plugins.Door("sensor", "lfdm_ros.sensors", S
 register_sensor = SENSORS.register
 
 
-def make_sensors(vehicle: Vehicle, surroundings: SensorScene,
-                 disturbed: Collection[str] = ()) -> dict[str, tuple[SensorType, Sensor[Any]]]:
+def make_sensors(vehicle: Vehicle, surroundings: SensorScene, disturbed: Collection[str] = ()) -> dict[str, tuple[SensorType, Sensor[Any]]]:
     """Returns the sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
 
     Args:

@@ -35,8 +35,7 @@ class Datum:
         across = _A / math.sqrt(1.0 - _E2 * sin_p**2)  # radius of curvature in the prime vertical
         # From the tangent plane to earth-centred, earth-fixed axes.
         out = (across + self.altitude + z) * cos_p - y * sin_p
-        return _geodetic(out * cos_l - x * sin_l, out * sin_l + x * cos_l,
-                         ((1.0 - _E2) * across + self.altitude + z) * sin_p + y * cos_p)
+        return _geodetic(out * cos_l - x * sin_l, out * sin_l + x * cos_l, ((1.0 - _E2) * across + self.altitude + z) * sin_p + y * cos_p)
 
 
 def _geodetic(x: float, y: float, z: float) -> tuple[float, float, float]:

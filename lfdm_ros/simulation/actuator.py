@@ -94,10 +94,8 @@ class Actuator:
     def advance(self, time: float) -> np.ndarray:
         """Advances to a time [s] and returns the vehicle's inputs (3,): steering, throttle, brake.
 
-        Solved exactly: the result does not depend on the steps taken, but for rounding.
-
-        Raises:
-            InputError: the time is before that of the last call.
+        Solved exactly: the result does not depend on the steps taken, but for rounding. Raises InputError: the time is before that of the
+        last call.
         """
         if not time >= self._time - _SAME:
             raise InputError(f"actuator: asked for {time:g} s after {self._time:g} s; reset it to go back")

@@ -132,12 +132,8 @@ class Circle:
 @dataclass(frozen=True, eq=False)
 class Polygon:
     """An obstacle: corners (n, 2) [m] at time 0 in either direction, closed implicitly, velocity [m/s], its kind of `OBSTACLE_KINDS`, and
-    `steps` that change velocity and heading; may be concave. present: as of a circle.
-
-    Raises:
-        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, steps without
-            increasing times above 0, or never present.
-    """
+    `steps` that change velocity and heading; may be concave. present: as of a circle. Raises InputError: fewer than 3 corners, one that is
+    not finite or repeats, edges that cross or touch, an unknown kind, steps without increasing times above 0, or never present."""
 
     vertices: np.ndarray
     vx: float = 0.0
