@@ -96,12 +96,8 @@ class Code(Builder):
             place(i)
 
     def jump(self, needed: Iterable[int], ends: Iterable[int]) -> None:
-        """Allows jumps over nodes needed only on one side of a choice.
-
-        Args:
-            needed: all nodes that will be emitted.
-            ends: nodes that are used outside the graph.
-        """
+        """Allows jumps over nodes needed only on one side of a choice. needed: all nodes that will be emitted; ends: nodes that are used
+        outside the graph."""
         users: dict[int, set[int]] = {i: set() for i in needed}
         for i in users:
             for a in self._graph.nodes[i].arguments:

@@ -129,11 +129,8 @@ def evaluation(function: ca.Function) -> Code:
 
 
 def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> CompiledFunction:
-    """Compiles an SX function of one column with its exact Jacobian: f(*arguments) -> (value (n,), jacobian (n, columns)).
-
-    Args:
-        by: indices of the arguments to differentiate by, with all of their elements.
-    """
+    """Compiles an SX function of one column with its exact Jacobian: f(*arguments) -> (value (n,), jacobian (n, columns)). by: indices of
+    the arguments to differentiate by, with all of their elements."""
     places = [(i, element) for i in by for element in range(function.nnz_in(i))]
     key = hashlib.sha256(function.serialize().encode()).hexdigest()
     return compiled_with_tangents(function, places, f"with jacobian {key} {by}", function.name())

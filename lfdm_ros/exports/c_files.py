@@ -45,14 +45,8 @@ def _comment(text: str) -> str:
 
 
 def write_c(vehicle: Vehicle, model: Model, folder: Path, name: str = "") -> CFiles:
-    """Writes NAME.c and NAME.h.
-
-    Args:
-        name: prefix of files and functions; default `c_name`.
-
-    Raises:
-        InputError: the model reads arrays; the name is no C identifier; the folder cannot be written.
-    """
+    """Writes NAME.c and NAME.h. name: prefix of files and functions; default `c_name`. Raises InputError: the model reads arrays; the name
+    is no C identifier; the folder cannot be written."""
     name = name or c_name(vehicle, model)
     if not _NAME.fullmatch(name):
         raise InputError(f"--name {quote(name)}: give a name of C: letters, digits and _, beginning with a letter")

@@ -70,15 +70,8 @@ def own_platform() -> str:
 
 
 def library(export: Exported, platform: str, source: str, token: str) -> bytes:
-    """Builds a shared library.
-
-    Args:
-        source: C file of `exports/c` with the interface.
-        token: instantiation token that the interface checks.
-
-    Raises:
-        InputError: the model reads arrays; no linker for the platform; the linker fails.
-    """
+    """Builds a shared library. source: C file of `exports/c` with the interface; token: instantiation token that the interface checks.
+    Raises InputError: the model reads arrays; no linker for the platform; the linker fails."""
     target = PLATFORMS[platform]
     with tempfile.TemporaryDirectory(prefix="lfdm_export_") as name:
         folder = Path(name)

@@ -83,15 +83,8 @@ class Exported:
 
 
 def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float = 1e-3) -> Exported:
-    """Declares the variables of an exported vehicle.
-
-    Args:
-        model, tyre: as for `Simulator`.
-        step: longest step of the equations [s].
-
-    Raises:
-        InputError: no such model, missing parameters, no equilibrium at rest, or a step out of the model's range.
-    """
+    """Declares the variables of an exported vehicle. model, tyre: as for `Simulator`; step: longest step of the equations [s]. Raises
+    InputError: no such model, missing parameters, no equilibrium at rest, or a step out of the model's range."""
     chosen = vehicle.model(model, tyre)
     return _declared(vehicle, chosen, step, initial_state(chosen, vehicle), vehicle.vector(chosen),
                      [replace(f, name=f"start.{f.name}") for f in START])

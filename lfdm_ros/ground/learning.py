@@ -44,11 +44,8 @@ class FrictionLikelihood:
 
 
 def learn(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, **settings: float) -> Observations:
-    """Converts likelihoods to observations of the latent field, without uninformative ones.
-
-    Args:
-        known: further observations, not returned; settings: as `sites`.
-    """
+    """Converts likelihoods to observations of the latent field, without uninformative ones. known: further observations, not returned;
+    settings: as `sites`."""
     return observations_of(likelihoods, sites(prior, likelihoods, known, **settings))  # type: ignore[arg-type]
 
 

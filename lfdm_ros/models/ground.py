@@ -84,11 +84,8 @@ GIVEN = Part("given_ground", "height, slope and friction at each wheel and wind 
 
 
 class GroundByPlace(Windless):
-    """A ground from a map, without wind.
-
-    Args:
-        scaled: True to multiply its friction by the vehicle's friction_scale; False in models with separate friction coefficients.
-    """
+    """A ground from a map, without wind. scaled: True to multiply its friction by the vehicle's friction_scale; False in models with
+    separate friction coefficients."""
 
     def __init__(self, m: Operations, scaled: bool = True):
         super().__init__(m)
@@ -101,11 +98,7 @@ class GroundByPlace(Windless):
 
 def parts_by_place(ground: type[GroundByPlace], number: Field, description: str, scaled: str, gives: tuple[str, ...]) -> tuple[Part, Part]:
     """Returns the parts of a ground by place, of the name of its parameter: with the vehicle's friction_scale, and for models without.
-
-    Args:
-        number: the parameter that is the number of the map.
-        scaled: words of the first's description on the friction_scale.
-    """
+    number: the parameter that is the number of the map; scaled: words of the first's description on the friction_scale."""
     return (Part(number.name, f"{description}, {scaled}", (FRICTION_SCALE, number), ground, gives=gives),
             Part(number.name, description, (number,), partial(ground, scaled=False), gives=gives))
 

@@ -46,10 +46,7 @@ def turned(vectors: np.ndarray, yaw: float, pitch: float, roll: float) -> np.nda
 
 def rays(mount: Mount, beams: np.ndarray, pose: tuple[float, float, float], roll: float, pitch: float) -> tuple[np.ndarray, np.ndarray]:
     """Transforms beams (n, 2) in sensor axes to their origin (3,) [m], with the height over the ground at the pose, and directions (n, 3).
-
-    Args:
-        pose: x, y [m] and yaw [rad] of the vehicle's position point; roll, pitch: of its body against the horizontal [rad].
-    """
+    pose: x, y [m] and yaw [rad] of the vehicle's position point; roll, pitch: of its body against the horizontal [rad]."""
     x, y, yaw = pose
     directions = turned(np.column_stack([beams, np.zeros(len(beams))]), mount.yaw, mount.pitch, 0.0)
     return turned(np.array([[mount.x, mount.y, mount.z]]), yaw, pitch, roll)[0] + (x, y, 0.0), turned(directions, yaw, pitch, roll)

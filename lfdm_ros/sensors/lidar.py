@@ -61,15 +61,8 @@ class Lidar:
 
     def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1, mount: Mount | None = None,
                  ground: Surface | None = None):
-        """Initialises the LIDAR.
-
-        Args:
-            mount: on the vehicle, by default the position point.
-            ground: None: level, without hits.
-
-        Raises:
-            InputError: a negative seed.
-        """
+        """Initialises the LIDAR. mount: on the vehicle, by default the position point; ground: None: level, without hits. Raises
+        InputError: a negative seed."""
         if seed < 0:
             raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
         self.world, self.settings, self.seed = world, settings or LidarSettings(), seed

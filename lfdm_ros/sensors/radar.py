@@ -160,11 +160,8 @@ class Radar:
 
 def sensor_motion(mount: Mount, pose: tuple[float, float, float],
                   velocity: tuple[float, float, float]) -> tuple[float, float, float, float, float]:
-    """Computes a sensor's x, y [m], yaw [rad] and velocity [m/s] in world axes.
-
-    Args:
-        pose: x, y [m], yaw [rad] of the position point; velocity: vx, vy [m/s] of it in the vehicle's axes, and yaw rate [rad/s].
-    """
+    """Computes a sensor's x, y [m], yaw [rad] and velocity [m/s] in world axes. pose: x, y [m], yaw [rad] of the position point; velocity:
+    vx, vy [m/s] of it in the vehicle's axes, and yaw rate [rad/s]."""
     x, y, yaw = pose
     cos, sin = math.cos(yaw), math.sin(yaw)
     vx, vy = velocity[0] - velocity[2] * mount.y, velocity[1] + velocity[2] * mount.x

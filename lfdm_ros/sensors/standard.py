@@ -87,12 +87,8 @@ class ImuSettings(_Sampled):
 
 
 def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[float, float, float]:
-    """Computes the specific force (x, y, z) of an accelerometer on the sprung mass [m/s^2], tilted with the body.
-
-    Args:
-        ax, ay: accelerations in the level, heading-fixed frame [m/s^2].
-        roll, pitch: attitude of the body [rad].
-    """
+    """Computes the specific force (x, y, z) of an accelerometer on the sprung mass [m/s^2], tilted with the body. ax, ay: accelerations in
+    the level, heading-fixed frame [m/s^2]; roll, pitch: attitude of the body [rad]."""
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     along, up = cp * ax - sp * GRAVITY, sp * ax + cp * GRAVITY
     return along, cr * ay + sr * up, cr * up - sr * ay
