@@ -15,17 +15,9 @@ from lfdm_ros.backends.model_functions import (
 )
 from lfdm_ros.backends.steps import HALF_IMPLICIT, RUNGE_KUTTA
 from lfdm_ros.backends.tick_kernel import advance_kernel
-from lfdm_ros.backends.trajectory_kernels import (
-    BatchKernel,
-    SensitivityKernel,
-    batch_kernel,
-    cores,
-    in_parallel,
-    run_batch,
-    sensitivity_kernel,
-)
+from lfdm_ros.backends.trajectory_kernels import SensitivityKernel, batch_kernel, cores, in_parallel, run_batch, sensitivity_kernel
 
-__all__ = ["ARRAYS", "BACKENDS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchBackend", "BatchKernel", "CasadiModel", "HazardKernel", "RunBatch",
+__all__ = ["ARRAYS", "BACKENDS", "HALF_IMPLICIT", "RUNGE_KUTTA", "BatchBackend", "CasadiModel", "HazardKernel", "RunBatch",
            "SensitivityKernel", "SolverFailed", "advance_kernel", "batch_kernel", "casadi_model", "compile_batch", "compiled_jacobian",
            "compiled_model_function", "constants", "cores", "default_backend", "gpu_sensitivity", "hazard_kernel", "implicit_interval",
            "in_parallel", "numba_function", "register_backend", "run_batch", "sensitivity_kernel"]

@@ -39,32 +39,27 @@ class CasadiModel:
     outputs: ca.Function
     input_time: float
     linked: bool
-
-    @property
-    def stem(self) -> str:
-        """The model's name as prefix of function names."""
-        return _stem(self.model)
+    stem: str  # the model's name as prefix of function names
 
     # Built on demand: a run does not need them, and they take longer than the rest.
     @cached_property
     def wheel_loads(self) -> ca.Function:
-        equations, x, u, p, q = _symbols(self.model)
-        loads = ca.vertcat(*equations.wheel_loads(tuple(x), tuple(u), q))
-        return ca.Function(f"{self.stem}_wheel_loads", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(loads)],
-                           ["x", "u", "p"], ["loads"])
+        return self._at_instant("wheel_loads")
 
     @cached_property
     def reach(self) -> ca.Function:
-        equations, x, u, p, q = _symbols(self.model)
-        assert equations.reach is not None
-        values = ca.vertcat(*equations.reach(tuple(x), tuple(u), q))
-        return ca.Function(f"{self.stem}_reach", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(values)], ["x", "u", "p"], ["reach"])
+        return self._at_instant("reach")
 
     @cached_property
     def friction(self) -> ca.Function:
+        return self._at_instant("friction")
+
+    def _at_instant(self, name: str) -> ca.Function:
+        """Returns one of the equations as a function of x, u and p."""
         equations, x, u, p, q = _symbols(self.model)
-        value = ca.SX(equations.friction(tuple(x), tuple(u), q))
-        return ca.Function(f"{self.stem}_friction", [ca.vertcat(*v) for v in (x, u, p)], [ca.densify(value)], ["x", "u", "p"], ["friction"])
+        values = getattr(equations, name)(tuple(x), tuple(u), q)
+        column = ca.densify(ca.vertcat(*values) if isinstance(values, (list, tuple)) else ca.SX(values))
+        return ca.Function(f"{self.stem}_{name}", [ca.vertcat(*v) for v in (x, u, p)], [column], ["x", "u", "p"], [name])
 
     @cached_property
     def uniform(self) -> bool:
@@ -116,7 +111,7 @@ def casadi_model(model: Model) -> CasadiModel:
     forces = ca.vertcat(*equations.tyre_forces(tuple(x), tuple(u), q, h))
     drive, extra = equations.drive(tuple(x), tuple(u), q), equations.own_outputs(tuple(x), tuple(u), q)
 
-    stem = _stem(model)
+    stem = re.sub(r"\W+", "_", model.name)
     arguments = ["x", "u", "p", "h"]
     return CasadiModel(
         model=model,
@@ -124,12 +119,8 @@ def casadi_model(model: Model) -> CasadiModel:
         rhs=ca.Function(f"{stem}_rhs", [xs, us, ps], [ca.densify(rhs)], ["x", "u", "p"], ["dx"]),
         tyre_forces=ca.Function(f"{stem}_forces", [xs, us, ps, h], [ca.densify(forces)], arguments, ["forces"]),
         outputs=ca.Function(f"{stem}_outputs", [xs, us, ps, h], [ca.densify(_outputs(model, xs, drive, forces, extra))], arguments, ["y"]),
-        input_time=equations.input_time, linked=equations.reach is not None,
+        input_time=equations.input_time, linked=equations.reach is not None, stem=stem,
     )
-
-
-def _stem(model: Model) -> str:
-    return re.sub(r"\W+", "_", model.name)
 
 
 def _symbols(model: Model) -> tuple[Any, list[ca.SX], list[ca.SX], list[ca.SX], Any]:

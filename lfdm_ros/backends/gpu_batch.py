@@ -25,11 +25,8 @@ BY_VALUE = 3840  # bytes, of 4096 for all arguments of a kernel
 
 
 def table_columns(model: Model) -> tuple[int, ...]:
-    """Returns the columns of the parameters that are table numbers.
-
-    Raises:
-        InputError: the model computes a table number, or calls functions without GPU instructions.
-    """
+    """Returns the columns of the parameters that are table numbers. Raises InputError: the model computes a table number, or calls
+    functions without GPU instructions."""
     graph = step_of(model, HALF_IMPLICIT).graph
     called = sorted({node.operation for node in graph.nodes} & LIBRARY)
     if called:
@@ -65,7 +62,7 @@ def batch_ptx(model: Model, precision: str, separate_inputs: bool, prescribed: t
     real = REALS[precision]
     driven = places_of(model, prescribed)
     return assembly(f"gpu batch {casadi_model(model).digest} {real} {separate_inputs} {driven} {common}",
-                    lambda: batch_text(model, real, separate_inputs, HALF_IMPLICIT, 1, driven, threads=True, common=common), GPU)
+                    lambda: batch_text(model, real, separate_inputs, 1, driven, threads=True, common=common), GPU)
 
 
 def _common_text(model: Model, nodes: tuple[int, ...]) -> str:

@@ -176,8 +176,7 @@ class _Call:
         device.launch(kernel, -(-count // BLOCK), BLOCK, values, stream)
         stream.fetch(results, tables)
 
-    def _write_tables(self, rows: np.ndarray, argument: ByVehicle, buffer: np.ndarray, base: int,
-                      begin: int) -> tuple[list[int], int]:
+    def _write_tables(self, rows: np.ndarray, argument: ByVehicle, buffer: np.ndarray, base: int, begin: int) -> tuple[list[int], int]:
         """Writes the tables of a chunk's vehicles from `begin` on, and their new numbers to `rows`: from 1, 0 without a table.
 
         Returns the three pointers, and the end of the tables.

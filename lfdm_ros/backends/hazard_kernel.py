@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ctypes import c_int64
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -79,32 +80,26 @@ def hazard_kernel(model: Model, real: str = "float", lanes: int = 0, backend: st
     code = machine_code(f"hazard {casadi_model(model).digest} {real} {lanes}", lambda: hazard_text(model, real, lanes), here())
     call = code.function("follow", [POINTER] * 15 + [INTEGER] * 6)
 
-    def run(p: np.ndarray, x0: np.ndarray, setpoint: np.ndarray, gains: np.ndarray, delays: np.ndarray, lag: np.ndarray,
-            reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray, first_circle: np.ndarray, normal_rows: np.ndarray,
-            normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray, substeps: int, results: np.ndarray, first: int,
-            end: int) -> None:
-        n = p.shape[1]
-        if first % lanes or end % lanes or not 0 <= first <= end <= n:
+    def run(*arguments: Any) -> None:
+        *arrays, substeps, results, first, end = arguments
+        p, _, setpoint, _, _, lag, *_ = arrays
+        if first % lanes or end % lanes or not 0 <= first <= end <= p.shape[1]:
             raise ValueError(f"hazard kernel: vehicles {first} to {end} are not whole blocks of {lanes}")
         if first < end:
-            arrays = (p, x0, setpoint, gains, delays, lag, reference, numbers, circles, first_circle, normal_rows, normals, edges,
-                      first_edge, results)
-            call(*(a.ctypes.data for a in arrays), n, len(setpoint), len(lag), substeps, first, end)
+            call(*(a.ctypes.data for a in (*arrays, results)), p.shape[1], len(setpoint), len(lag), substeps, first, end)
 
     return HazardKernel(lanes, dtype, run, 8)
 
 
-def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, p: np.ndarray, x0: np.ndarray, setpoint: np.ndarray,
-                gains: np.ndarray, delays: np.ndarray, lag: np.ndarray, reference: np.ndarray, numbers: np.ndarray, circles: np.ndarray,
-                first_circle: np.ndarray, normal_rows: np.ndarray, normals: np.ndarray, edges: np.ndarray, first_edge: np.ndarray,
-                substeps: int, results: np.ndarray, first: int, end: int) -> None:
+def _run_on_gpu(kernel: GpuKernel, tables: tuple[int, ...], real: str, *arguments: Any) -> None:
+    p, *by_vehicle, lag, reference, numbers, circles, first_circle, normal_rows, normals, edges, first_edge = arguments[:-4]
+    substeps, results, first, end = arguments[-4:]
+    samples, part = len(by_vehicle[1]), slice(first, end)
     if first < end:
-        part = slice(first, end)
-        kernel.run([ByVehicle(p[:, part], tables, real), ByVehicle(x0[:, part]), ByVehicle(setpoint[..., part]),
-                    ByVehicle(gains[:, part]), ByVehicle(delays[part]),
+        kernel.run([ByVehicle(p[:, part], tables, real), *(ByVehicle(array[..., part]) for array in by_vehicle),
                     *map(Shared, (lag, reference, numbers, circles, first_circle, normal_rows)),
                     ByVehicle(normals[..., part]), Shared(edges), Shared(first_edge), Result(results[:, part]), VEHICLES,
-                    *map(c_int64, (len(setpoint), len(lag), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (len(setpoint) - 1))
+                    *map(c_int64, (samples, len(lag), substeps, 0)), VEHICLES, TABLE_POINTERS], substeps * (samples - 1))
 
 
 def _sample_function(model: Model) -> ca.Function:

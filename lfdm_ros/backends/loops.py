@@ -92,14 +92,9 @@ def interval(code: Code, carried: Carried, moving: Sequence[Linear], nodes: Iter
         carried.update()
 
 
-def no_further_rows(_last: str, _sample: str) -> Sequence[Linear]:
-    """Emits nothing; for a `trajectory` where only inputs and prescribed states change between samples."""
-    return ()
-
-
 def trajectory(code: Code, step: Step, carried: Carried, nodes: Sequence[int], prescribed: Sequence[int], read: Callable[[str], list[str]],
                rise: str, keep: Callable[[str, Sequence[str]], None],
-               more: Callable[[str, str], Sequence[Linear]] = no_further_rows) -> None:
+               more: Callable[[str, str], Sequence[Linear]] | None = None) -> None:
     """Emits `%samples` samples with `%substeps` steps between two of them.
 
     Args:
@@ -122,5 +117,5 @@ def trajectory(code: Code, step: Step, carried: Carried, nodes: Sequence[int], p
         moving = [Linear.between(code, us, step.times, before[:count], after[:count], rise)]
         if prescribed:
             moving.append(Linear.between(code, [xs[i] for i in prescribed], (0.0,), before[count:], after[count:], share))
-        interval(code, carried, [*moving, *more(last, sample)], nodes, "%substeps")
+        interval(code, carried, [*moving, *(more(last, sample) if more else ())], nodes, "%substeps")
         keep(sample, after[count:])

@@ -29,15 +29,8 @@ def compiled_model_function(model: Model, function: str) -> CompiledFunction:
 
 @cache
 def compiled_jacobian(model: Model, function: str = "rhs", by: tuple[str, ...] = ("x", "u")) -> CompiledFunction:
-    """Compiles value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)).
-
-    Args:
-        function: rhs or step.
-        by: arguments (x, u, p) with all elements, or names of parameters.
-
-    Raises:
-        InputError: no such parameter.
-    """
+    """Compiles value and exact Jacobian of one of a model's functions: f(x, u, p[, h]) -> (value (n,), jacobian (n, columns)). function:
+    rhs or step; by: arguments (x, u, p) with all elements, or names of parameters. Raises InputError: no such parameter."""
     source: ca.Function = getattr(casadi_model(model), function)
     arguments = [source.name_in(i) for i in range(source.n_in())]
     parameters = [field.name for field in model.parameters]
@@ -107,10 +100,7 @@ def numba_function(model: Model, function: str) -> Callable[..., Any]:
     advance(x, q, u0 (nu,), u1 (nu,), n, h) -> bool: n >= 1 steps that change x in place, the inputs linear from u0 to u1; returns True if x
         is finite. q comes from `constants(model, p)`. Many times as fast as `step`, which prepares the parameters each time.
 
-    Numba cannot cache a caller on disk: the functions are addresses in this process.
-
-    Raises:
-        InputError: no such function.
+    Numba cannot cache a caller on disk: the functions are addresses in this process. Raises InputError: no such function.
     """
     from numba import njit
 

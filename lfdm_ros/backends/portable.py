@@ -26,7 +26,7 @@ PLACE = ("x", "y", "yaw", "vx")  # of a start
 def portable_functions(model: Model, parameters: Mapping[str, float], packing: bool = True) -> Mapping[str, Builder]:
     """Returns the functions of a model by name, which need libm only. Arguments and results are addresses of doubles:
 
-    advance, prepare, size: see `advance_text`;
+    advance, prepare, size: see `advance_functions`;
     evaluate(x, u, p, h, dx, y): slopes as `CasadiModel.rhs`, and outputs; h = 0 for an instant;
     forward(x, u, p, h, sx, su, sp, dx, y): their derivative in the direction (sx, su, sp);
     reverse(x, u, p, h, sdx, sy, gx, gu, gp): the gradient of sdx dx + sy y;
@@ -57,10 +57,7 @@ def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str
     """Returns writers (target, prefix of the names) of LLVM modules of `portable_functions` but `reverse`, hidden from other libraries. The
     gradient of a multibody would compile for minutes and double the library; `forward` serves as well.
 
-    Functions are built on demand: none for modules with cached machine code.
-
-    Raises:
-        InputError: as `portable_functions`.
+    Functions are built on demand: none for modules with cached machine code. Raises InputError: as `portable_functions`.
     """
     modules = _modules(model, parameters)
 
@@ -76,8 +73,7 @@ def portable_texts(model: Model, parameters: Mapping[str, float]) -> Mapping[str
 def dependencies(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Returns the sparsity of slopes (nx, nx + nu) and outputs (ny, nx + nu) by states and inputs, with held states eliminated."""
     both = _slopes_and_outputs(model)
-    slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(row, k), 1.0)) != 0.0 for k in (0, 1)])
-                       for row in (0, 1))
+    slopes, outputs = (np.hstack([np.array(ca.DM(both.jac_sparsity(row, k), 1.0)) != 0.0 for k in (0, 1)]) for row in (0, 1))
     held = [i for i, field in enumerate(model.states) if field.role == "held"]
     behind = slopes[held].any(axis=0)
     for rows in (slopes, outputs):

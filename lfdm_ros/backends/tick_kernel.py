@@ -28,9 +28,9 @@ class AdvanceCode:
 
 
 @cache
-def advance_code(model: Model, scheme: str = HALF_IMPLICIT) -> AdvanceCode:
+def advance_code(model: Model) -> AdvanceCode:
     """Compiles `advance` for calls by address."""
-    code = machine_code(f"advance {casadi_model(model).digest} {scheme}", lambda: advance_text(model, scheme))
+    code = machine_code(f"advance {casadi_model(model).digest}", lambda: advance_text(model))
     prepare, size = code.function("prepare", [POINTER] * 2), code.function("size", [], INTEGER)
 
     def constants(p: np.ndarray) -> np.ndarray:
@@ -42,13 +42,13 @@ def advance_code(model: Model, scheme: str = HALF_IMPLICIT) -> AdvanceCode:
 
 
 @cache
-def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., Callable[[int, float], bool]]:
+def advance_kernel(model: Model) -> Callable[..., Callable[[int, float], bool]]:
     """Returns bind(x (nx,), p (np,), u0 (nu,), u1 (nu,)) -> advance(n, h), on contiguous float64 arrays.
 
     advance(n, h) makes n >= 1 steps of h and changes x in place, the inputs linear from u0 to u1; it returns True if all of x is finite.
     `bind` reads p and computes all that depends on the parameters alone; call it once per run.
     """
-    code = advance_code(model, scheme)
+    code = advance_code(model)
     call = code.advance
 
     def bind(*arrays: np.ndarray) -> Callable[[int, float], bool]:
@@ -69,14 +69,14 @@ def advance_kernel(model: Model, scheme: str = HALF_IMPLICIT) -> Callable[..., C
     return bind
 
 
-def advance_text(model: Model, scheme: str = HALF_IMPLICIT, packing: bool = True, jumping: bool = True) -> str:
+def advance_text(model: Model, packing: bool = True) -> str:
     """Returns the LLVM module of `advance_functions`."""
-    return module_text(TRIPLE, advance_functions(model, scheme, packing, jumping))
+    return module_text(TRIPLE, advance_functions(model, packing))
 
 
-def advance_functions(model: Model, scheme: str = HALF_IMPLICIT, packing: bool = True, jumping: bool = True) -> dict[str, Code]:
-    """Returns the functions advance, prepare and size by name; for comparison without vectors of the wheels, or without jumps."""
-    one_step = packed_step_of(model, scheme) if packing else step_of(model, scheme)
+def advance_functions(model: Model, packing: bool = True) -> dict[str, Code]:
+    """Returns the functions advance, prepare and size by name, with the wheels in vectors or, without `packing`, one by one."""
+    one_step = packed_step_of(model, HALF_IMPLICIT) if packing else step_of(model, HALF_IMPLICIT)
     graph, groups, wheels = one_step.graph, one_step.groups, one_step.wheels
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
@@ -100,8 +100,7 @@ def advance_functions(model: Model, scheme: str = HALF_IMPLICIT, packing: bool =
     size = Code(graph, {})
     size.result = str(place)
 
-    if jumping:
-        code.jump(needed, [*following, *after_group, *(i for i in needed if not of_step[i])])
+    code.jump(needed, [*following, *after_group, *(i for i in needed if not of_step[i])])
     code.bind(h, "%h")
     # `prepare` stores neither truths and arrays nor nodes that depend on h.
     code.emit(i for i in needed if not of_step[i] and (of_call[i] or graph.nodes[i].kind in (TRUTH, PACK_TRUTH, TABLE)))

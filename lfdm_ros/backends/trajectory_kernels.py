@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from lfdm_ros.backends.casadi_backend import casadi_model
-from lfdm_ros.backends.loops import Carried, Linear, Slot, no_further_rows, trajectory
+from lfdm_ros.backends.loops import Carried, Linear, Slot, trajectory
 from lfdm_ros.backends.steps import HALF_IMPLICIT, packed_step_of, step_of
 from lfdm_ros.compiler.emitter import Code
 from lfdm_ros.compiler.functions import DIRECTIONS
@@ -184,12 +184,8 @@ def places_of(model: Model, states: Sequence[str]) -> list[int]:
 def _whole_passes(seeds: np.ndarray, lanes: int) -> np.ndarray:
     """Pads seeds with zero directions to whole passes."""
     count = seeds.shape[-1]
-    missing = -count % lanes if count else lanes
-    if not missing:
-        return np.ascontiguousarray(seeds, dtype=float)
-    padded = np.zeros((*seeds.shape[:-1], count + missing))
-    padded[..., :count] = seeds
-    return padded
+    padding = [(0, 0)] * (seeds.ndim - 1) + [(0, -count % lanes if count else lanes)]
+    return np.pad(np.ascontiguousarray(seeds, dtype=float), padding)
 
 
 def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], scheme: str, prescribed: Sequence[int] = (),
@@ -289,7 +285,7 @@ def sensitivity_text(model: Model, columns: Sequence[int], rows: Sequence[int], 
 
         tangent_rise = code.repeated("%rise", code.tangent) if of_inputs else ""
         steps = [i for i in needed if of_step[i]]
-        trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else no_further_rows)
+        trajectory(code, one_step, carried, steps, prescribed, inputs, "%rise", keep, moving_seeds if of_inputs else None)
     return code.text("trajectories", TRIPLE)
 
 
@@ -324,13 +320,13 @@ class BatchKernel:
 
 
 @once
-def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = False, scheme: str = HALF_IMPLICIT, lanes: int = 0,
+def batch_kernel(model: Model, real: str = "double", separate_inputs: bool = False, lanes: int = 0,
                  prescribed: tuple[str, ...] = ()) -> BatchKernel:
     """Returns the kernel in precision `real` (double or float), compiled on first use; `lanes` 0: those of this machine's registers."""
     lanes = lanes or here().lanes(real, casadi_model(model).registers(real))
     driven = places_of(model, prescribed)
-    code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {scheme} {lanes} {driven}",
-                        lambda: batch_text(model, real, separate_inputs, scheme, lanes, driven), here())
+    code = machine_code(f"batch {casadi_model(model).digest} {real} {separate_inputs} {lanes} {driven}",
+                        lambda: batch_text(model, real, separate_inputs, lanes, driven), here())
     call = code.function("batch", [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2)
 
     def run(parameters: np.ndarray, start: np.ndarray, inputs: np.ndarray, hold: bool, substeps: int, h: float, rows: np.ndarray,
@@ -380,10 +376,10 @@ class Common:
     nodes: tuple[int, ...]
 
 
-def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lanes: int, prescribed: Sequence[int] = (),
-               jumping: bool = True, threads: bool = False, common: Common | None = None) -> str:
-    """Returns the LLVM module of a batch; `threads`: for a GPU, with the `common` nodes by value; `jumping` False serves comparison."""
-    one_step = step_of(model, scheme)
+def batch_text(model: Model, real: str, separate_inputs: bool, lanes: int, prescribed: Sequence[int] = (), threads: bool = False,
+               common: Common | None = None) -> str:
+    """Returns the LLVM module of a batch; `threads`: for a GPU, with the `common` nodes by value."""
+    one_step = step_of(model, HALF_IMPLICIT)
     graph = one_step.graph
     xs, us, ps, (h,) = graph.inputs
     following = graph.outputs[0]
@@ -399,8 +395,7 @@ def batch_text(model: Model, real: str, separate_inputs: bool, scheme: str, lane
     if common.nodes:
         arguments["common"] = f"ptr byval([{len(common.nodes)} x {real}]) align 8"
     code = Code(graph, arguments, real=real, lanes=lanes, threads=threads)
-    if jumping:
-        code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
+    code.jump(needed, [*ends, *(i for i in needed if not of_step[i])])
     double = code.value.replace(real, "double")  # one block of the caller's arrays
     carried, sampled = Carried(code, [Slot(code.value, xs[i], following[i]) for i in integrated]), code.variables(code.value, len(xs))
 

@@ -39,8 +39,7 @@ class Builder:
         arguments = ", ".join(f"{'ptr noalias' if t == 'ptr' else t} %{a}" for a, t in self._arguments.items())
         end = "ret void" if self.result is None else f"ret i64 {self.result}"
         result = ("ptx_kernel " if self.threads else "") + ("void" if self.result is None else "i64")
-        return "\n".join([f"define {result} @{name}({arguments}) nounwind {{", "entry:",
-                          *self._allocations, *self._lines, end, "}", ""])
+        return "\n".join([f"define {result} @{name}({arguments}) nounwind {{", "entry:", *self._allocations, *self._lines, end, "}", ""])
 
     def outside(self, name: str) -> str:
         """Returns the address of memory outside the module: a symbol of this process, or an argument of a GPU's kernel."""

@@ -36,11 +36,8 @@ class CSource:
 
 
 def c_source(text: str, linkage: str = "static ") -> CSource:
-    """Returns the functions of an LLVM module in C; `linkage` is the prefix of each.
-
-    Raises:
-        NotImplementedError: an instruction, or a use of one, that `Builder` writes in no portable function.
-    """
+    """Returns the functions of an LLVM module in C; `linkage` is the prefix of each. Raises NotImplementedError: an instruction, or a use
+    of one, that `Builder` writes in no portable function."""
     before: dict[str, None] = {}
     written = []
     for header, body in re.findall(r"^define ([^\n]*)\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):

@@ -109,29 +109,22 @@ def _prune(home: Path, present: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def stored(name: str) -> bytes | None:
-    """Returns the content that `store` wrote under a name; None if it is missing or damaged."""
+def cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """Returns the content of a name, or else the result of `make`, which is stored until the sources change; warns if that fails."""
+    home = cache_directory()
     try:
-        data = (_folder(cache_directory(), fingerprint()) / name).read_bytes()
+        data = (_folder(home, fingerprint()) / name).read_bytes()
     except OSError:
-        return None
+        data = b""
     # The checksum before the data rejects truncated or changed files.
     check, content = data[:_CHECK], data[_CHECK:]
-    return content if content and hashlib.sha256(content).digest() == check else None
+    if not content or hashlib.sha256(content).digest() != check:
+        content = make()
+        _store(home, name, content)
+    return content
 
 
-def cached(name: str, make: Callable[[], bytes]) -> bytes:
-    """Returns the cached content of a name, or else the result of `make`, which is stored."""
-    data = stored(name)
-    if data is None:
-        data = make()
-        store(name, data)
-    return data
-
-
-def store(name: str, data: bytes) -> None:
-    """Stores data under a name until the sources change; warns if that fails."""
-    home = cache_directory()
+def _store(home: Path, name: str, data: bytes) -> None:
     try:
         path = _folder(home, fingerprint()) / name
         path.parent.mkdir(mode=0o700, exist_ok=True)  # the cache may have been emptied meanwhile

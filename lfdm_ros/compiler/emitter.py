@@ -12,9 +12,11 @@ from lfdm_ros.compiler.graph import PACK, PACK_TRUTH, TABLE, TANGENT, TRUTH, VAL
 from lfdm_ros.compiler.jumps import CHOICES, Jump, jumps
 
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_DOUBLED = {"sq": "fmul", "twice": "fadd"}
 _COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
 LIBRARY = {"constpow", "asin", "acos", "sinh", "cosh", "expm1", "log1p", "pow", "hypot"}
-_INTRINSIC = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil"}
+_INTRINSIC = ("sqrt", "fabs", "floor", "ceil")
+_ELEMENTARY = {"tanh": elementary.tanh, "exp": elementary.exponential, "log": elementary.logarithm}
 
 _TRUTH_OF = {VALUE: TRUTH, PACK: PACK_TRUTH}
 _VALUE_OF = {TRUTH: VALUE, PACK_TRUTH: PACK}
@@ -94,12 +96,8 @@ class Code(Builder):
             place(i)
 
     def jump(self, needed: Iterable[int], ends: Iterable[int]) -> None:
-        """Allows jumps over nodes needed only on one side of a choice.
-
-        Args:
-            needed: all nodes that will be emitted.
-            ends: nodes that are used outside the graph.
-        """
+        """Allows jumps over nodes needed only on one side of a choice. needed: all nodes that will be emitted; ends: nodes that are used
+        outside the graph."""
         users: dict[int, set[int]] = {i: set() for i in needed}
         for i in users:
             for a in self._graph.nodes[i].arguments:
@@ -187,14 +185,12 @@ class Code(Builder):
             return self.new(f"select {self.vector('i1', width)} {smaller}, {t} {a}, {t} {b}")
         if operation == "neg":
             return self.new(f"fneg {FLAGS} {t} {a}")
-        if operation == "sq":
-            return self.new(f"fmul {FLAGS} {t} {a}, {a}")
-        if operation == "twice":
-            return self.new(f"fadd {FLAGS} {t} {a}, {a}")
+        if operation in _DOUBLED:
+            return self.new(f"{_DOUBLED[operation]} {FLAGS} {t} {a}, {a}")
         if operation == "inv":
             return self.new(f"fdiv {FLAGS} {t} {self.number(1.0, width)}, {a}")
         if operation in _INTRINSIC:
-            return self.call(_INTRINSIC[operation], [a], width)
+            return self.call(operation, [a], width)
         if operation == "copysign":
             return self.call("copysign", [a, b], width)
         if operation == "sign":
@@ -206,14 +202,10 @@ class Code(Builder):
             return self.new(f"select {c} {above}, {t} {one}, {t} {rest}")
         if operation in ("sin", "cos", "tan"):
             return elementary.angle_function(self, operation, a, width)
-        if operation == "tanh":
-            return elementary.tanh(self, a, width)
+        if operation in _ELEMENTARY:
+            return _ELEMENTARY[operation](self, a, width)
         if operation in ("atan", "atan2"):
             return elementary.angle_of(self, a, b if operation == "atan2" else self.number(1.0, width), width)
-        if operation == "exp":
-            return elementary.exponential(self, a, width)
-        if operation == "log":
-            return elementary.logarithm(self, a, width)
         if operation in LIBRARY:
             return self.library_call("pow" if operation == "constpow" else operation, arguments, width)
         raise NotImplementedError(operation)

@@ -37,12 +37,8 @@ class CompiledFunction:
         self.name, self.columns = name, shapes_out[-1][1]
         self._shapes_in, self._shapes_out = list(shapes_in), list(shapes_out)
         self._code = machine_code(key, lambda: text() + _in_rows(len(self._shapes_in) + len(self._shapes_out)))
-        self._call = self._code.function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
-
-    @property
-    def address_call(self) -> Callable[..., None]:
-        """The function on addresses: those of the arguments, then those of the results."""
-        return self._call
+        # On addresses: those of the arguments, then those of the results.
+        self.address_call = self._code.function("evaluate", [POINTER] * (len(self._shapes_in) + len(self._shapes_out)))
 
     def __call__(self, *arguments: ArrayLike) -> tuple[np.ndarray, ...]:
         bound = self.bind(*arguments)
@@ -61,9 +57,8 @@ class CompiledFunction:
         # Structural zeros are never written, so they must be there before.
         results = tuple(np.zeros(shape if shape[1] > 1 else shape[0]) for shape in self._shapes_out)
         addresses = [a.ctypes.data for a in (*given, *results)]
-        call = self._call
+        call = self.address_call
         return BoundCall(lambda: call(*addresses), given, results)
-
 
     def bind_rows(self, *arguments: np.ndarray, results: Sequence[np.ndarray]) -> Callable[[], None]:
         """Binds the function to a table of cases; the returned function evaluates all of them in one call.
@@ -134,11 +129,8 @@ def evaluation(function: ca.Function) -> Code:
 
 
 def compiled_with_jacobian(function: ca.Function, by: tuple[int, ...]) -> CompiledFunction:
-    """Compiles an SX function of one column with its exact Jacobian: f(*arguments) -> (value (n,), jacobian (n, columns)).
-
-    Args:
-        by: indices of the arguments to differentiate by, with all of their elements.
-    """
+    """Compiles an SX function of one column with its exact Jacobian: f(*arguments) -> (value (n,), jacobian (n, columns)). by: indices of
+    the arguments to differentiate by, with all of their elements."""
     places = [(i, element) for i in by for element in range(function.nnz_in(i))]
     key = hashlib.sha256(function.serialize().encode()).hexdigest()
     return compiled_with_tangents(function, places, f"with jacobian {key} {by}", function.name())

@@ -92,12 +92,8 @@ class _Plan:
 
 
 def packed(graph: Graph, groups: Sequence[Sequence[int]], changing: Sequence[bool]) -> Graph:
-    """Returns the same function with vectors.
-
-    Args:
-        groups: nodes of the wheels, each with one node per lane.
-        changing: for each node True if it is computed in every step; the others are not worth a vector.
-    """
+    """Returns the same function with vectors. groups: nodes of the wheels, each with one node per lane; changing: for each node True if it
+    is computed in every step; the others are not worth a vector."""
     if not groups:
         return graph
     lanes, plan = len(groups[0]), _Plan(graph)

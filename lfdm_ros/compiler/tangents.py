@@ -3,6 +3,8 @@
 A tangent is a node of kind TANGENT: the emitter makes it a SIMD vector with one lane per direction.
 """
 
+from collections.abc import Callable
+
 from lfdm_ros.compiler.graph import TABLE, TANGENT, TRUTH, Graph
 
 
@@ -56,9 +58,8 @@ class Tangents:
             if tangents[1:] == [None] * len(chosen):
                 return None
             return add(operation, arguments[0], *chosen)
-        partials = self._partials(i)
         total: int | None = None
-        for partial, tangent in zip(partials, tangents):
+        for partial, tangent in zip(self._partials(i), tangents):
             if partial is not None and tangent is not None:
                 total = self._sum(total, self._times(partial, tangent))
         return total
@@ -67,58 +68,26 @@ class Tangents:
         """Returns the derivatives of a node by its arguments, as nodes of kind VALUE; None where it is identically 0."""
         add, constant = self._graph.add, self._graph.constant
         operation, arguments = self._graph.nodes[i].operation, self._graph.nodes[i].arguments
-        a = arguments[0]
-        b = arguments[-1]
-        one = constant(1.0)
-
-        def by_one_plus(square_sign: str) -> int:
-            return add(square_sign, one, add("sq", i))
-
+        a, b, one = arguments[0], arguments[-1], constant(1.0)
+        single: dict[str, Callable[[], int]] = {
+            "sq": lambda: add("twice", a), "twice": lambda: constant(2.0), "inv": lambda: add("neg", add("sq", i)),
+            "sqrt": lambda: add("div", constant(0.5), i), "fabs": lambda: add("sign", a),
+            "sin": lambda: add("cos", a), "cos": lambda: add("neg", add("sin", a)), "tan": lambda: add("add", one, add("sq", i)),
+            "sinh": lambda: add("cosh", a), "cosh": lambda: add("sinh", a), "tanh": lambda: add("sub", one, add("sq", i)),
+            "exp": lambda: i, "expm1": lambda: add("add", i, one),
+            "log": lambda: add("inv", a), "log1p": lambda: add("inv", add("add", one, a)),
+            "asin": lambda: add("inv", add("sqrt", add("sub", one, add("sq", a)))), "acos": lambda: add("neg", single["asin"]()),
+            "atan": lambda: add("inv", add("add", one, add("sq", a)))}
+        if operation in single:
+            return (single[operation](),)
+        if operation in ("sign", "floor", "ceil", "read"):
+            return None, None
         if operation == "mul":
             return b, a
-        if operation == "sq":
-            return (add("twice", a),)
-        if operation == "twice":
-            return (constant(2.0),)
-        if operation == "inv":
-            return (add("neg", add("sq", i)),)
-        if operation == "sqrt":
-            return (add("div", constant(0.5), i),)
-        if operation == "fabs":
-            return (add("sign", a),)
-        if operation in ("sign", "floor", "ceil"):
-            return (None,)
-        if operation == "read":
-            return None, None
         if operation in ("fmin", "fmax"):
             below, above = (a, b) if operation == "fmin" else (b, a)
             share = add("select", add("lt", below, above), one, add("select", add("lt", above, below), constant(0.0), constant(0.5)))
             return share, add("sub", one, share)
-        if operation == "sin":
-            return (add("cos", a),)
-        if operation == "cos":
-            return (add("neg", add("sin", a)),)
-        if operation == "tan":
-            return (by_one_plus("add"),)
-        if operation == "tanh":
-            return (by_one_plus("sub"),)
-        if operation == "exp":
-            return (i,)
-        if operation == "expm1":
-            return (add("add", i, one),)
-        if operation == "log":
-            return (add("inv", a),)
-        if operation == "log1p":
-            return (add("inv", add("add", one, a)),)
-        if operation == "atan":
-            return (add("inv", add("add", one, add("sq", a))),)
-        if operation in ("asin", "acos"):
-            slope = add("inv", add("sqrt", add("sub", one, add("sq", a))))
-            return (slope if operation == "asin" else add("neg", slope),)
-        if operation == "sinh":
-            return (add("cosh", a),)
-        if operation == "cosh":
-            return (add("sinh", a),)
         if operation == "atan2":
             scale = add("inv", add("add", add("sq", a), add("sq", b)))
             return add("mul", b, scale), add("neg", add("mul", a, scale))

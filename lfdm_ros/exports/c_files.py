@@ -12,6 +12,7 @@ from lfdm_ros.backends.portable import batch_function, portable_functions
 from lfdm_ros.compiler.builder import Builder, module_text
 from lfdm_ros.compiler.c_source import c_number, c_source
 from lfdm_ros.errors import InputError, prefixing, quote
+from lfdm_ros.exports.variables import START
 from lfdm_ros.files import replacing
 from lfdm_ros.models import Field, Model
 from lfdm_ros.simulation import initial_state
@@ -21,8 +22,6 @@ LANES = 8  # vehicles in a vector of a batch
 VECTORS = "LFDM_VECTORS"  # macro that enables vectors
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _STEPPING = ("prepare", "advance")
-_START = (Field("x", "m", "position at the start, x"), Field("y", "m", "position at the start, y"),
-          Field("yaw", "rad", "heading at the start, + left"), Field("vx", "m/s", "speed at the start"))
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,8 @@ def _comment(text: str) -> str:
 
 
 def write_c(vehicle: Vehicle, model: Model, folder: Path, name: str = "") -> CFiles:
-    """Writes NAME.c and NAME.h.
-
-    Args:
-        name: prefix of files and functions; default `c_name`.
-
-    Raises:
-        InputError: the model reads arrays; the name is no C identifier; the folder cannot be written.
-    """
+    """Writes NAME.c and NAME.h. name: prefix of files and functions; default `c_name`. Raises InputError: the model reads arrays; the name
+    is no C identifier; the folder cannot be written."""
     name = name or c_name(vehicle, model)
     if not _NAME.fullmatch(name):
         raise InputError(f"--name {quote(name)}: give a name of C: letters, digits and _, beginning with a letter")
@@ -156,7 +149,7 @@ extern "C" {{
 {places("u", model.inputs)}
 {places("y", model.outputs, model.known)}
 {places("p", model.parameters)}
-{places("place", _START)}
+{places("place", START)}
 /* Size of the array written by {name}_prepare. */
 enum {{ {name}_q_count = {numbers} }};
 

@@ -11,11 +11,8 @@ from lfdm_ros.files import write_text
 
 
 def write_casadi(export: Exported, folder: Path) -> list[Path]:
-    """Writes step.casadi, rhs.casadi, outputs.casadi, without discrete states dae.casadi, and vehicle.json; returns the paths.
-
-    Raises:
-        InputError: the model reads arrays; the folder cannot be written.
-    """
+    """Writes step.casadi, rhs.casadi, outputs.casadi, without discrete states dae.casadi, and vehicle.json; returns the paths. Raises
+    InputError: the model reads arrays; the folder cannot be written."""
     functions, model = casadi_functions(export.model), export.model
 
     def about(fields: Any) -> list[dict[str, Any]]:

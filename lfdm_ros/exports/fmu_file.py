@@ -4,7 +4,6 @@ import hashlib
 import io
 import math
 import re
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from lfdm_ros.exports.variables import INPUT, LOCAL, OUTPUT, PARAMETER, TUNABLE,
 from lfdm_ros.files import replacing
 from lfdm_ros.models.declaration import WHEELS
 from lfdm_ros.units import unit_powers
-from lfdm_ros.vehicles import save_vehicle
+from lfdm_ros.vehicles.yaml_file import vehicle_text
 
 _NO_CHARACTER = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # of XML 1.0
 _BASE = {"kg": {"kg": 1}, "m": {"m": 1}, "s": {"s": 1}, "rad": {"rad": 1}, "N": {"kg": 1, "m": 1, "s": -2}}
@@ -337,7 +336,7 @@ def fmu_bytes(export: Exported, version: int, platforms: Sequence[str], resource
         linker(platform)  # reports a missing linker before the work
     identifier, token = c_name(export.vehicle, export.model), token_of(export, version)
     content = {"modelDescription.xml": model_description(export, version, identifier, token)}
-    content |= {f"resources/{name}": data for name, data in {"vehicle.yaml": _vehicle_file(export), **resources}.items()}
+    content |= {f"resources/{name}": data for name, data in {"vehicle.yaml": vehicle_text(export.vehicle).encode(), **resources}.items()}
     if version == 3:
         content["terminalsAndIcons/terminalsAndIcons.xml"] = terminals(export)
     for platform in platforms:
@@ -358,13 +357,6 @@ def token_of(export: Exported, version: int) -> str:
     """Returns a token from a hash of all that the library depends on."""
     digest = hashlib.sha256(repr([casadi_model(export.model).digest, export.variables, tuple(export.rest), version]).encode()).hexdigest()
     return f"{{{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}}}"
-
-
-def _vehicle_file(export: Exported) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="lfdm_export_") as folder:
-        path = Path(folder) / "vehicle.yaml"
-        save_vehicle(export.vehicle, path)
-        return path.read_bytes()
 
 
 def archive_bytes(content: Mapping[str, bytes]) -> bytes:

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -61,7 +61,7 @@ def platforms_named(text: str) -> list[str]:
 
 def own_platform() -> str:
     """Returns the platform of this machine. Raises InputError: an unsupported one."""
-    machine, system = TRIPLE.split("-")[0], TRIPLE.split("-", 1)[1]
+    machine, system = TRIPLE.split("-", 1)
     for name, platform in PLATFORMS.items():
         if platform.triple.split("-")[0] in (machine, machine.replace("aarch64", "arm64")) and any(
                 kind in system and kind in platform.triple for kind in ("linux", "windows", "macosx")):
@@ -70,38 +70,28 @@ def own_platform() -> str:
 
 
 def library(export: Exported, platform: str, source: str, token: str) -> bytes:
-    """Builds a shared library.
-
-    Args:
-        source: C file of `exports/c` with the interface.
-        token: instantiation token that the interface checks.
-
-    Raises:
-        InputError: the model reads arrays; no linker for the platform; the linker fails.
-    """
+    """Builds a shared library. source: C file of `exports/c` with the interface; token: instantiation token that the interface checks.
+    Raises InputError: the model reads arrays; no linker for the platform; the linker fails."""
     target = PLATFORMS[platform]
     with tempfile.TemporaryDirectory(prefix="lfdm_export_") as name:
         folder = Path(name)
         objects: list[Path] = []
         texts = portable_texts(export.model, export.vehicle.parameters)
         for level, (cpu, features) in target.levels.items():
-            objects += _objects(export, texts, CodeTarget(target.triple, cpu, features), level, folder)
+            key = f"portable {casadi_model(export.model).digest} {level} {sorted(export.vehicle.parameters.items())}"
+            for function, text in texts.items():
+                objects.append(folder / f"{level}_{function}.o")
+                objects[-1].write_bytes(object_code(f"{key} {function}", partial(text, target.triple, f"{level}_"),
+                                                    CodeTarget(target.triple, cpu, features), linked=True))
         for entry in files("lfdm_ros.exports").joinpath("c").iterdir():
             (folder / entry.name).write_bytes(entry.read_bytes())
         (folder / "model.h").write_text(_header(export, list(target.levels), token), encoding="ascii")
         out = folder / f"library{target.ending}"
-        _link(platform, [folder / source, *objects], out)
+        options = ["-shared", "-O2", "-fvisibility=hidden", "-ffp-contract=off", "-s"]
+        if target.ending == ".so":
+            options += ["-lm", "-fPIC", "-Wl,-Bsymbolic"]
+        build([*linker(platform), "-o", out, folder / source, *objects, *options], f"--platform {platform}: linking")
         return out.read_bytes()
-
-
-def _objects(export: Exported, texts: Mapping[str, Callable[[str, str], str]], target: CodeTarget, level: str, folder: Path) -> list[Path]:
-    """Writes the objects of all functions."""
-    objects = []
-    key = f"portable {casadi_model(export.model).digest} {level} {sorted(export.vehicle.parameters.items())}"
-    for name, text in texts.items():
-        objects.append(folder / f"{level}_{name}.o")
-        objects[-1].write_bytes(object_code(f"{key} {name}", partial(text, target.triple, f"{level}_"), target, linked=True))
-    return objects
 
 
 def linker(platform: str) -> list[str]:
@@ -111,13 +101,6 @@ def linker(platform: str) -> list[str]:
         return [compiler]
     here = " here without a C compiler (apt install gcc)" if platform == own_platform() else ""
     return [*zig(f"--platform {platform}: linking{here}"), "cc", "-target", PLATFORMS[platform].zig]
-
-
-def _link(platform: str, inputs: Sequence[Path], out: Path) -> None:
-    options = ["-shared", "-O2", "-fvisibility=hidden", "-ffp-contract=off", "-s"]
-    if out.suffix == ".so":
-        options += ["-lm", "-fPIC", "-Wl,-Bsymbolic"]
-    build([*linker(platform), "-o", out, *inputs, *options], f"--platform {platform}: linking")
 
 
 def _header(export: Exported, levels: Sequence[str], token: str) -> str:
@@ -240,11 +223,8 @@ class WasmFiles:
 
 
 def write_wasm(vehicle: Vehicle, model: Model, folder: Path) -> WasmFiles:
-    """Writes vehicle.wasm, vehicle.js and index.html.
-
-    Raises:
-        InputError: the extra `export` is missing; the model reads arrays; the folder cannot be written.
-    """
+    """Writes vehicle.wasm, vehicle.js and index.html. Raises InputError: the extra `export` is missing; the model reads arrays; the folder
+    cannot be written."""
     tool = zig("WebAssembly")
     files = WasmFiles(folder / f"{NAME}.wasm", folder / f"{NAME}.js", folder / "index.html")
     with tempfile.TemporaryDirectory(prefix="lfdm_export_") as name:
@@ -271,9 +251,8 @@ def _web(name: str) -> str:
 def _about(vehicle: Vehicle, model: Model, header: str) -> str:
     """Returns the loader's description of the vehicle as JSON: names in order, with units, and the body's outline [m]."""
     constants = vehicle.constants
-    body = {"front": constants.outline.front, "rear": constants.outline.rear, "half_width": constants.outline.half_width,
-            "front_axle": constants.front_axle, "rear_axle": constants.rear_axle, "track_front": constants.track_front,
-            "track_rear": constants.track_rear, "wheel_radius": constants.wheel_radius}
+    body = {**asdict(constants.outline), **{name: getattr(constants, name) for name in (
+        "front_axle", "rear_axle", "track_front", "track_rear", "wheel_radius")}}
     about = {"vehicle": vehicle.name, "model": model.name, "room": int(header.split("_q_count = ")[1].split(" ")[0]),
              "body": {key: None if math.isnan(value) else value for key, value in body.items()}}
     for kind in ("states", "inputs", "outputs", "parameters"):

@@ -8,19 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.fmu_file import (
-    Draw,
-    SystemLink,
-    SystemPart,
-    archive_bytes,
-    fmu_bytes,
-    outward,
-    parameter_set,
-    ports_of,
-    system_structure,
-    token_of,
-    write_bytes,
-)
+from lfdm_ros.exports import fmu_file
+from lfdm_ros.exports.fmu_file import Draw, SystemLink, SystemPart, fmu_bytes, outward, ports_of
 from lfdm_ros.exports.variables import INPUT, OUTPUT, Exported
 from lfdm_ros.plants.fmu import Fmu, read_fmu
 
@@ -68,12 +57,12 @@ def write_tyre_system(chassis: Path, tyres: Mapping[str, Exported], out: Path, v
     sources: dict[str, str] = {}
     for wheel, export in tyres.items():
         # Equal tyres, usually left and right, share one FMU.
-        token = token_of(export, version)
+        token = fmu_file.token_of(export, version)
         if token not in sources:
             sources[token] = f"resources/{_OF_TYRE}{wheel}.fmu"
             content[sources[token]] = fmu_bytes(export, version, platforms, {})
-        sets = {f"resources/draws/{draw.name}_{wheel}.ssv": parameter_set(draw) for draw in draws[wheel] if draw.values}
+        sets = {f"resources/draws/{draw.name}_{wheel}.ssv": fmu_file.parameter_set(draw) for draw in draws[wheel] if draw.values}
         content |= sets
         parts.append(SystemPart(_OF_TYRE + wheel, sources[token], ports_of(export), next(iter(sets), "")))
-    structure = system_structure(fmu.name or chassis.stem, ports, parts, [*links, *outward(CHASSIS, ports)])
-    write_bytes(out, archive_bytes({"SystemStructure.ssd": structure, **content}))
+    structure = fmu_file.system_structure(fmu.name or chassis.stem, ports, parts, [*links, *outward(CHASSIS, ports)])
+    fmu_file.write_bytes(out, fmu_file.archive_bytes({"SystemStructure.ssd": structure, **content}))

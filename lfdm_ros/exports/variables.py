@@ -15,8 +15,8 @@ from lfdm_ros.vehicles import Vehicle
 from lfdm_ros.vehicles.vehicle import choose
 
 INPUT, OUTPUT, LOCAL, PARAMETER, TUNABLE = "input", "output", "local", "parameter", "tunable"
-_PLACES = (Field("start.x", "m", "position at the start, x"), Field("start.y", "m", "position at the start, y"),
-           Field("start.yaw", "rad", "heading at the start, + left"), Field("start.vx", "m/s", "speed at the start"))
+START = (Field("x", "m", "position at the start, x"), Field("y", "m", "position at the start, y"),
+         Field("yaw", "rad", "heading at the start, + left"), Field("vx", "m/s", "speed at the start"))
 _STEP = Field("step", "s", "longest step of the equations", lower=1e-6)
 
 
@@ -83,17 +83,11 @@ class Exported:
 
 
 def exported(vehicle: Vehicle, model: str, tyre: str | None = None, step: float = 1e-3) -> Exported:
-    """Declares the variables of an exported vehicle.
-
-    Args:
-        model, tyre: as for `Simulator`.
-        step: longest step of the equations [s].
-
-    Raises:
-        InputError: no such model, missing parameters, no equilibrium at rest, or a step out of the model's range.
-    """
+    """Declares the variables of an exported vehicle. model, tyre: as for `Simulator`; step: longest step of the equations [s]. Raises
+    InputError: no such model, missing parameters, no equilibrium at rest, or a step out of the model's range."""
     chosen = vehicle.model(model, tyre)
-    return _declared(vehicle, chosen, step, initial_state(chosen, vehicle), vehicle.vector(chosen), _PLACES)
+    return _declared(vehicle, chosen, step, initial_state(chosen, vehicle), vehicle.vector(chosen),
+                     [replace(f, name=f"start.{f.name}") for f in START])
 
 
 def exported_tyre(vehicle: Vehicle, wheel: str, tyre: str | None = None, step: float = 1e-3) -> Exported:

@@ -32,11 +32,10 @@ class Fit:
     converged: bool
 
 
-def log_likelihood(prior: FieldPrior, places: np.ndarray, latent: np.ndarray, noise: np.ndarray | None = None) -> float:
-    """Computes the log likelihood of latent values (n,) at points (n, 2) [m] with noise sigma_n, or individual `noise` (n,); -inf for a
-    singular covariance."""
+def log_likelihood(prior: FieldPrior, places: np.ndarray, latent: np.ndarray) -> float:
+    """Computes the log likelihood of latent values (n,) at points (n, 2) [m] with noise sigma_n; -inf for a singular covariance."""
     try:
-        factor = linalg.cholesky(_covariance(prior, places, noise), lower=True)
+        factor = linalg.cholesky(_covariance(prior, places), lower=True)
     except linalg.LinAlgError:
         return -np.inf
     whitened = linalg.solve_triangular(factor, latent - prior.mean(*places.T), lower=True)
@@ -50,6 +49,7 @@ def log_likelihoods(values: Mapping[str, np.ndarray], places: np.ndarray, latent
     Args:
         values: (K,) by name of every value of `FieldPrior`, within its range.
         latent: (n,), or (K, n) for each prior.
+        noise: individual standard deviations (n,) in place of sigma_n.
     """
     values = {name: np.asarray(value, float)[:, None, None] for name, value in values.items()}
     count, n = len(values["a0"]), len(places)
@@ -157,9 +157,9 @@ def fit(places: np.ndarray, latent: np.ndarray, *, start: FieldPrior | None = No
     return Fit(best[1], best[0], best[2])
 
 
-def _covariance(prior: FieldPrior, places: np.ndarray, noise: np.ndarray | None = None) -> np.ndarray:
+def _covariance(prior: FieldPrior, places: np.ndarray) -> np.ndarray:
     covariance = prior.covariance(places, places)
-    covariance[np.diag_indices_from(covariance)] += prior.sigma_n**2 if noise is None else noise**2
+    covariance[np.diag_indices_from(covariance)] += prior.sigma_n**2
     return covariance
 
 

@@ -37,10 +37,8 @@ class EstimatorSettings:
     window: length of one [s]; samples: compared instants of a window; draws: of the unknowns; step: of the model, at most [s]; model:
     chassis; noise: standard deviation of each channel's sensor [SI], by state of the model or stem of the wheels'; error: growth of the
     model error by channel, standard deviation after one second [SI/s]; weight: power of each window's likelihood, as model errors of
-    successive windows are correlated; prescribed: states that follow the measurement, vx if the drive torque is unknown.
-
-    Raises:
-        InputError: out of range.
+    successive windows are correlated; prescribed: states that follow the measurement, vx if the drive torque is unknown. Raises InputError:
+    out of range.
     """
 
     window: float = 0.2
@@ -76,7 +74,7 @@ class FrictionEstimator:
     """Estimator of friction likelihoods in windows of the drives of one vehicle."""
 
     def __init__(self, vehicle: Vehicle, link: FrictionLink, prior: FieldPrior, settings: EstimatorSettings | None = None,
-                 posterior: Mapping[str, np.ndarray] | None = None, seed: int = 1):
+                 posterior: Mapping[str, np.ndarray] | None = None):
         """Compiles the model for windows of a drive.
 
         Args:
@@ -99,7 +97,7 @@ class FrictionEstimator:
         self._corners = np.array([_corner(vehicle, wheel) for wheel in model.wheels])
         self._friction_inputs = [i for i, f in enumerate(model.inputs) if f.stem == _FRICTION]
         # Common random numbers for all frictions and windows keep the likelihood smooth.
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(1)
         posterior_draws = {name: np.asarray(values, float) for name, values in (posterior or {}).items()}
         chosen = random.integers(0, min(map(len, posterior_draws.values())), s.draws) if posterior_draws else np.zeros(s.draws, int)
         drawn = {name: values for name, values in posterior_draws.items() if name in names}
@@ -117,10 +115,8 @@ class FrictionEstimator:
 
         Windows are counted from the drive's first row; rows before `since` let unmeasured states settle. Channels without any measurement
         are not compared. Without wheel speeds the wheels are assumed to roll freely, and windows with a pedal above 10 % are skipped,
-        unless vx is prescribed.
-
-        Raises:
-            InputError: times not uniform, or further apart than a window; a required state without measurements.
+        unless vx is prescribed. Raises InputError: times not uniform, or further apart than a window; a required state without
+        measurements.
         """
         s, times = self.settings, np.asarray(drive.times, float)
         interval = float(np.median(np.diff(times))) if len(times) > 1 else s.window
@@ -251,5 +247,4 @@ def _corner(vehicle: Vehicle, wheel: str) -> tuple[float, float]:
     centreline."""
     p, front = vehicle.parameters, wheel.startswith("f")
     side = {"l": 0.5, "r": -0.5}.get(wheel[1:], 0.0)
-    return (p["cg_to_front_axle"] if front else -p["cg_to_rear_axle"],
-            side * p[f"track_{'front' if front else 'rear'}"] if side else 0.0)
+    return (p["cg_to_front_axle"] if front else -p["cg_to_rear_axle"], side * p[f"track_{'front' if front else 'rear'}"] if side else 0.0)

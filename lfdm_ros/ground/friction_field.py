@@ -60,10 +60,7 @@ class FrictionField:
     """Latent values (ny, nx) at the nodes of a grid, interpolated by a cubic spline, and the link to friction.
 
     The spline interpolates the latent value: that of the friction would overshoot beyond ice and dry. Beyond the map's edges the friction
-    is that of the nearest point; `outside` finds such points.
-
-    Raises:
-        InputError: values of another shape, or one that is not finite.
+    is that of the nearest point; `outside` finds such points. Raises InputError: values of another shape, or one that is not finite.
     """
 
     grid: Grid

@@ -11,8 +11,6 @@ Layers of the friction of the ground:
     friction_latent_draw_00 ...  equally likely joint samples of the latent field
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -31,11 +29,8 @@ HEIGHT = "elevation"
 
 
 def read_grid_map(message: Any) -> tuple[Grid, dict[str, np.ndarray]]:
-    """Reads the grid of a message's cells, and its layers (ny, nx) by name, with the circular buffer unrolled.
-
-    Raises:
-        Refused: inconsistent sizes, a rotated or too large grid, or a geometry that is not finite.
-    """
+    """Reads the grid of a message's cells, and its layers (ny, nx) by name, with the circular buffer unrolled. Raises Refused: inconsistent
+    sizes, a rotated or too large grid, or a geometry that is not finite."""
     info = message.info
     for name, value in (("resolution", info.resolution), ("length_x", info.length_x), ("length_y", info.length_y)):
         if not (math.isfinite(value) and value > 0.0):

@@ -82,14 +82,8 @@ def _span(values: np.ndarray) -> str:
 
 
 def load_ground(source: str | os.PathLike[str] | Mapping[str, Any], seed: int | None = None) -> GroundDescription:
-    """Reads a ground by its name, from a file or a document.
-
-    Args:
-        seed: of the random field, in place of the file's.
-
-    Raises:
-        InputError: one line that names file and key.
-    """
+    """Reads a ground by its name, from a file or a document. seed: of the random field, in place of the file's. Raises InputError: one line
+    that names file and key."""
     data, where = documents.of_config("grounds", source, "ground")
     data = documents.mapping(data, where, ("area", "friction"), _KEYS)
     grid = _grid(data["area"], f"{where}: area")

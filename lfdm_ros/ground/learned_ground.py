@@ -143,14 +143,8 @@ class LearnedGround:
 
     def __init__(self, vehicle: Vehicle, belief: GroundPrior, settings: LearnerSettings, model: str = "eight_dof",
                  posterior: Mapping[str, np.ndarray] | None = None) -> None:
-        """Starts without estimates.
-
-        Args:
-            model, posterior: see `EstimatorSettings` and `FrictionEstimator`.
-
-        Raises:
-            InputError: as `FrictionEstimator`.
-        """
+        """Starts without estimates. model, posterior: see `EstimatorSettings` and `FrictionEstimator`. Raises InputError: as
+        `FrictionEstimator`."""
         self._prior_ground, self._settings, self._model = belief, settings, model
         self._windows: dict[tuple[int, int], list[_Window]] = {}
         self._grid: Grid | None = None

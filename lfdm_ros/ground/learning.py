@@ -24,9 +24,7 @@ class FrictionLikelihood:
     """Likelihood of the latent friction at some points.
 
     places (N, 2) [m]; latent (M,): increasing; log_likelihood (N, M): up to a constant per point; constant beyond the values of `latent`.
-
-    Raises:
-        InputError: wrong shapes, or values that are not finite.
+    Raises InputError: wrong shapes, or values that are not finite.
     """
 
     places: np.ndarray
@@ -46,11 +44,8 @@ class FrictionLikelihood:
 
 
 def learn(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, **settings: float) -> Observations:
-    """Converts likelihoods to observations of the latent field, without uninformative ones.
-
-    Args:
-        known: further observations, not returned; settings: as `sites`.
-    """
+    """Converts likelihoods to observations of the latent field, without uninformative ones. known: further observations, not returned;
+    settings: as `sites`."""
     return observations_of(likelihoods, sites(prior, likelihoods, known, **settings))  # type: ignore[arg-type]
 
 

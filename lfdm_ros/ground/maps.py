@@ -114,14 +114,7 @@ class HeightMap:
     """
 
     def __init__(self, grid: Grid, heights: ArrayLike):
-        """Stores the heights.
-
-        Args:
-            heights: at the nodes, (ny, nx).
-
-        Raises:
-            InputError: heights of another shape, or one that is not finite.
-        """
+        """Stores the heights. heights: at the nodes, (ny, nx). Raises InputError: heights of another shape, or one that is not finite."""
         self.grid, self.heights = grid, grid.values("heights", heights)
         self._coefficients = coefficients(self.heights)
         self._table = _spline_table(grid, self._coefficients)
@@ -152,14 +145,8 @@ class ResistanceMap:
     """
 
     def __init__(self, grid: Grid, resistance: ArrayLike):
-        """Stores the resistance.
-
-        Args:
-            resistance: at the nodes, (ny, nx).
-
-        Raises:
-            InputError: values of another shape, or one below 0 or not finite.
-        """
+        """Stores the resistance. resistance: at the nodes, (ny, nx). Raises InputError: values of another shape, or one below 0 or not
+        finite."""
         self.grid, self.resistance = grid, grid.values("resistance", resistance)
         if (self.resistance < 0.0).any():
             row, column = np.argwhere(self.resistance < 0.0)[0]

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lfdm_ros.errors import InputError, quote
-from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid import require_number
 
 UNITS = {"a0": "1", "a1": "1/m", "a2": "1/m", "alpha_x": "m", "alpha_y": "m", "gamma": "1", "sigma_f": "1", "sigma_n": "1"}
@@ -26,10 +24,7 @@ class FieldPrior:
 
     alpha_x, alpha_y: mean lengths of patches [m]; gamma 1: squared exponential, smooth, 2: exponential, rough, below 1 not positive
     definite; sigma_f: standard deviation of the field, 1 in the paper, above 1.5 with patches of pure ice and pure dry road; sigma_n:
-    default standard deviation of an observation's noise.
-
-    Raises:
-        InputError: a value is not finite or out of range; the message names it.
+    default standard deviation of an observation's noise. Raises InputError: a value is not finite or out of range; the message names it.
     """
 
     a0: float = 0.0
@@ -121,12 +116,6 @@ class Observations:
             object.__setattr__(self, name, values)
         if (noise < 0.0).any():
             raise InputError(f"observations: noise of number {int(np.argmin(noise))} is below 0")
-
-    @classmethod
-    def of_friction(cls, places: ArrayLike, friction: ArrayLike, link: FrictionLink, noise: ArrayLike) -> Observations:
-        """Converts observed friction coefficients (n,), with `noise` of their latent values. Raises InputError: as the class, or one is not
-        between ice and dry."""
-        return cls(np.asarray(places, float), link.latent(friction), np.asarray(noise, float))
 
     def __len__(self) -> int:
         return len(self.latent)

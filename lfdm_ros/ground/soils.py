@@ -167,7 +167,9 @@ class SoilMap:
             self.cells[within(region.corners, x[None, :], y[:, None])] = k
         begin = SOILS + len(SOIL) * len(self.soils)
         head = [self.x, self.y, 1.0 / spacing, begin, float(nx), float(ny), 0.0, 0.0]
-        self._table = LookupTable(np.concatenate([head, *map(_values, self.soils), self.cells.ravel(), np.zeros(3)]))
+        values = [math.tan(value) if name == "soil_friction_angle" else value
+                  for soil in self.soils for name, value in soil.parameters.items()]
+        self._table = LookupTable(np.concatenate([head, values, self.cells.ravel(), np.zeros(3)]))
         self.number = float(self._table.number)
 
     def number_at(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
@@ -180,7 +182,3 @@ class SoilMap:
     def at(self, x: float, y: float) -> SoilProperties:
         """Returns the soil at a point [m]."""
         return self.soils[int(self.number_at(x, y))]
-
-
-def _values(soil: SoilProperties) -> list[float]:
-    return [math.tan(value) if name == "soil_friction_angle" else value for name, value in soil.parameters.items()]

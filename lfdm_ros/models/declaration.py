@@ -176,6 +176,9 @@ INPUTS = (
     Field("brake", "1", "brake, 0 none, 1 full", "b", 0.0, 1.0),
 )
 
+_OMEGA = "omega", "rad/s", "wheel speed", "omega"
+_FORCES = (("tyre_fx", "N", "longitudinal tyre force, tyre frame", "F_x"), ("tyre_fy", "N", "lateral tyre force, tyre frame", "F_y"),
+           ("tyre_fz", "N", "vertical tyre force", "F_z"))
 # Outputs of every model, in this order; zero where a model lacks one. Wheel outputs are for four wheels.
 OUTPUTS = (
     Field("x", "m", "position of the sprung mass's centre, x", "X"),
@@ -190,14 +193,12 @@ OUTPUTS = (
     Field("roll_rate", "rad/s", "roll rate", "omega_x"),
     Field("pitch_rate", "rad/s", "pitch rate", "omega_y"),
     Field("yaw_rate", "rad/s", "yaw rate", "omega_z"),
-    *per_wheel("omega", "rad/s", "wheel speed", "omega"),
+    *per_wheel(*_OMEGA),
     Field("gear", "1", "gear, 1 is the lowest forward gear, -1 reverse"),
     Field("engine_speed", "rad/s", "engine or motor speed"),
     Field("road_wheel_angle", "rad", "steering angle at the front wheels, + left", "delta"),
     Field("lifted_wheels", "1", "number of wheels that carry no load"),
-    *per_wheel("tyre_fx", "N", "longitudinal tyre force, tyre frame", "F_x"),
-    *per_wheel("tyre_fy", "N", "lateral tyre force, tyre frame", "F_y"),
-    *per_wheel("tyre_fz", "N", "vertical tyre force", "F_z"),
+    *(field for force in _FORCES for field in per_wheel(*force)),
 )
 
 
@@ -209,7 +210,4 @@ def tyres_of(wheels: tuple[str, ...]) -> tuple[str, ...]:
 def outputs_of(wheels: tuple[str, ...]) -> tuple[Field, ...]:
     """Returns the outputs of a model with these wheels: OUTPUTS, then the same of each wheel that a car has not."""
     more = tuple(wheel for wheel in tyres_of(wheels) if wheel not in WHEELS)
-    return (*OUTPUTS, *per_wheel("omega", "rad/s", "wheel speed", "omega", more),
-            *per_wheel("tyre_fx", "N", "longitudinal tyre force, tyre frame", "F_x", more),
-            *per_wheel("tyre_fy", "N", "lateral tyre force, tyre frame", "F_y", more),
-            *per_wheel("tyre_fz", "N", "vertical tyre force", "F_z", more))
+    return (*OUTPUTS, *(field for declared in (_OMEGA, *_FORCES) for field in per_wheel(*declared, more)))

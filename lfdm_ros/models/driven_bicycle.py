@@ -158,8 +158,7 @@ class Axles:
         front, rear = q.static[0] * stance.normal - pitch, q.static[1] * stance.normal + pitch
         return front - side_f, front + side_f, rear - side_r, rear + side_r
 
-    def split(self, x: Record, front: tuple[Scalar, Scalar], rear: tuple[Scalar, Scalar], stance: Stance,
-              q: Any) -> list[TyreForce]:
+    def split(self, x: Record, front: tuple[Scalar, Scalar], rear: tuple[Scalar, Scalar], stance: Stance, q: Any) -> list[TyreForce]:
         """Splits the forces of the wheels from those of the axles along and across, by their loads."""
         fz = [self._m.fmax(load, 0.0) for load in self.wheel_loads(x, stance, q)]
         shares = [f / self._m.fmax(fz[i & 2] + fz[i | 1], 1e-6) for i, f in enumerate(fz)]

@@ -30,20 +30,24 @@ WIND = (
 )
 
 
-class Plane:
-    """Level ground with uniform friction, no wind."""
+class Windless:
+    """Ground without wind."""
 
     def __init__(self, m: Operations):
-        pass
+        self._m = m
+
+    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
+        return 0.0, 0.0
+
+
+class Plane(Windless):
+    """Level ground with uniform friction, no wind."""
 
     def prepare(self, p: Any) -> Any:
         return p.friction_scale
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         return Patch(friction=q)
-
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
 
 
 class UnscaledPlane(Plane):
@@ -57,7 +61,7 @@ class GivenGround:
     """Ground by the inputs."""
 
     def __init__(self, m: Operations):
-        pass
+        self._m = m
 
     def prepare(self, p: Any) -> Any:
         return None
@@ -79,31 +83,22 @@ GIVEN = Part("given_ground", "height, slope and friction at each wheel and wind 
 # -- By place ---------------------------------------------------------------------------------------------------------------------
 
 
-class GroundByPlace:
-    """A ground from a map, without wind.
-
-    Args:
-        scaled: True to multiply its friction by the vehicle's friction_scale; False in models with separate friction coefficients.
-    """
+class GroundByPlace(Windless):
+    """A ground from a map, without wind. scaled: True to multiply its friction by the vehicle's friction_scale; False in models with
+    separate friction coefficients."""
 
     def __init__(self, m: Operations, scaled: bool = True):
-        self._m, self._scaled = m, scaled
+        super().__init__(m)
+        self._scaled = scaled
 
     def scale(self, p: Any) -> Scalar:
         """Returns the factor of the map's friction."""
         return p.friction_scale if self._scaled else 1.0
 
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
-
 
 def parts_by_place(ground: type[GroundByPlace], number: Field, description: str, scaled: str, gives: tuple[str, ...]) -> tuple[Part, Part]:
     """Returns the parts of a ground by place, of the name of its parameter: with the vehicle's friction_scale, and for models without.
-
-    Args:
-        number: the parameter that is the number of the map.
-        scaled: words of the first's description on the friction_scale.
-    """
+    number: the parameter that is the number of the map; scaled: words of the first's description on the friction_scale."""
     return (Part(number.name, f"{description}, {scaled}", (FRICTION_SCALE, number), ground, gives=gives),
             Part(number.name, description, (number,), partial(ground, scaled=False), gives=gives))
 
@@ -190,7 +185,7 @@ def attitude(slope_x: float, slope_y: float, yaw: float) -> tuple[float, float]:
 RESISTANCE_SPEED = 0.05
 
 
-class Layers:
+class Layers(Windless):
     """Superposition of several grounds (`lfdm_ros.models.equations.Ground`).
 
     Each part declares the patch values it gives (`Part.gives`); no two may give the same. Without a friction layer the vehicle's friction
@@ -198,6 +193,7 @@ class Layers:
     """
 
     def __init__(self, m: Operations, parts: Sequence[Part]):
+        super().__init__(m)
         self._layers: list[tuple[Ground, tuple[str, ...]]] = [(part.build(m), part.gives) for part in parts]
 
     def prepare(self, p: Any) -> Any:
@@ -213,9 +209,6 @@ class Layers:
             patch = replace(patch, **values) if type(here) is Patch else replace(
                 here, **{name: value for name, value in vars(patch).items() if name not in gives})
         return patch
-
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
 
 
 @cache

@@ -8,29 +8,18 @@ those of `driven_bicycle`; those of the tyres' lateral stiffness have no effect.
 from dataclasses import replace
 from typing import Any
 
-from lfdm_ros.models import steering
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.models.declaration import Chassis
-from lfdm_ros.models.driven_bicycle import PARAMETERS, Axles, friction_share, stop_time
-from lfdm_ros.models.equations import Dynamics, Ground, Operations, Record, Scalar
-from lfdm_ros.models.ground import Stance
+from lfdm_ros.models.driven_bicycle import PARAMETERS, DrivenBicycle, friction_share, stop_time
+from lfdm_ros.models.equations import Dynamics, Record, Scalar
 from lfdm_ros.models.linear_single_track import STATES
 
 
-class KinematicBicycle:
+class KinematicBicycle(DrivenBicycle):
     """The equations; see `lfdm_ros.models.equations.Equations`."""
-
-    input_time, mean_motion = 0.5, True
-
-    def __init__(self, m: Operations, ground: Ground):
-        self._m, self._steering, self._axles = m, steering.LinearSteering(m), Axles(m, ground)
-        self.motions = (self.turning, self.travelling)
 
     def prepare(self, p: Any) -> Any:
         return Record(axles=self._axles.prepare(p), steering=self._steering.prepare(p))
-
-    def stance(self, x: Record, u: Record, q: Any) -> Stance:
-        return self._axles.stance(x, u, q.axles)
 
     # -- Wheels that do not slip sideways (004 eqs 14-15 with alpha = 0) -------------------------------------------------------
     def turn(self, vx: Scalar, u: Record, q: Any) -> tuple[Scalar, Scalar]:
@@ -71,12 +60,6 @@ class KinematicBicycle:
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
         return self._axles.footing.travel(x.but(vy=self.turn(x.vx, u, q)[1]), self.stance(x, u, q))
-
-    def wheel_loads(self, x: Record, u: Record, q: Any) -> tuple[Scalar, ...]:
-        return self._axles.wheel_loads(x, self.stance(x, u, q), q.axles)
-
-    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        return (*self._axles.report(x.vx, q.axles), self._steering.angle(u.steering, q.steering))
 
 
 CHASSIS = Chassis(

@@ -3,7 +3,7 @@
 Each class derives from one of the package and implements the difference; docs/concepts/lfdm_differences.md quantifies each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +53,15 @@ def of_new_velocities(d: Dynamics, stance: Stance) -> Dynamics:
     return Dynamics(d.changes, d.forces, late, d.start)
 
 
+def with_stopping(m: Operations, dynamics: Callable[[Record], Dynamics], x: Record, loads: Sequence[Scalar], stance: Stance) -> Dynamics:
+    """Returns the dynamics from states x, in which wheels without load stop."""
+    ground = [m.fmax(load, 0.0) > 0.0 for load in loads]
+    start = x.but(wheels=tuple(stopped(m, states, g) for states, g in zip(x.wheels, ground)))
+    d = dynamics(start)
+    wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
+    return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), stance)
+
+
 # -- Chassis ------------------------------------------------------------------------------------------------------------------
 
 
@@ -69,12 +78,8 @@ class LfdmRollChassis(RollChassis):
         return q.but(first=0.5 * q.first)
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
-        m = self._m
-        ground = [m.fmax(load, 0.0) > 0.0 for load in self.wheel_loads(x, u, q)]
-        start = x.but(wheels=tuple(stopped(m, states, g) for states, g in zip(x.wheels, ground)))
-        d = super().dynamics(start, u, q, h)
-        wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
-        return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), self.stance(x, u, q))
+        dynamics, stance = super().dynamics, self.stance(x, u, q)
+        return with_stopping(self._m, lambda start: dynamics(start, u, q, h), x, self.wheel_loads(x, u, q), stance)
 
 
 class LfdmElevenDof(ElevenDof):
@@ -93,12 +98,8 @@ class LfdmElevenDof(ElevenDof):
         return q.but(first=0.0)
 
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
-        m = self._m
-        ground = [m.fmax(load, 0.0) > 0.0 for load in self.axle_loads(x, self.stance(x, u, q), q)]
-        start = x.but(wheels=tuple(stopped(m, states, g) for states, g in zip(x.wheels, ground)))
-        d = super().dynamics(start, u, q, h)
-        wheels = tuple(straight(m, changes, g) for changes, g in zip(d.changes.wheels, ground))
-        return of_new_velocities(Dynamics(d.changes.but(wheels=wheels), d.forces, start=start), self.stance(x, u, q))
+        dynamics, stance = super().dynamics, self.stance(x, u, q)
+        return with_stopping(self._m, lambda start: dynamics(start, u, q, h), x, self.axle_loads(x, stance, q), stance)
 
 
 class LfdmTwentyFourDof(TwentyFourDof):

@@ -57,13 +57,29 @@ def scaled(loads: tuple[Scalar, Scalar], stance: Stance) -> tuple[Scalar, Scalar
     return loads[0] * stance.normal, loads[1] * stance.normal
 
 
-class LinearSingleTrack:
+class SingleTrack:
+    """Steering, ground and loads of a bicycle without drive."""
+
+    def __init__(self, m: Operations, ground: Ground):
+        self._m, self._steering, self._footing = m, steering.LinearSteering(m), Footing(m, ground)
+
+    def stance(self, x: Record, u: Record, q: Any) -> Stance:
+        return self._footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
+
+    def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
+        return [force.fz for force in by_wheel(0.0, 0.0, scaled(q.loads, self.stance(x, u, q)))]
+
+    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
+        return 0.0, 0.0, self._steering.angle(u.steering, q.steering)
+
+
+class LinearSingleTrack(SingleTrack):
     """The equations; see `lfdm_ros.models.equations.Equations`."""
 
     input_time, mean_motion = 0.5, True
 
     def __init__(self, m: Operations, ground: Ground):
-        self._m, self._steering, self._footing = m, steering.LinearSteering(m), Footing(m, ground)
+        super().__init__(m, ground)
         self.motions = (self.turning, self.travelling)
 
     def prepare(self, p: Any) -> Any:
@@ -89,9 +105,6 @@ class LinearSingleTrack:
         """Returns the proper lateral acceleration and yaw acceleration; the wind acts at the sprung mass's centre."""
         front, rear = self.axle_forces(x, delta, q)
         return q.yf * front + q.yr * rear + q.y * wind, q.zf * front + q.zr * rear + q.z * wind
-
-    def stance(self, x: Record, u: Record, q: Any) -> Stance:
-        return self._footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
 
     # -- Sideslip and yaw rate (002), by the Pade form of their exponential ----------------------------------------------------
     def dynamics(self, x: Record, u: Record, q: Any, h: Scalar) -> Dynamics:
@@ -122,12 +135,6 @@ class LinearSingleTrack:
 
     def travelling(self, x: Record, u: Record, q: Any) -> Record:
         return self._footing.travel(x, self.stance(x, u, q))
-
-    def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
-        return [force.fz for force in by_wheel(0.0, 0.0, scaled(q.loads, self.stance(x, u, q)))]
-
-    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        return 0.0, 0.0, self._steering.angle(u.steering, q.steering)
 
 
 CHASSIS = Chassis(

@@ -26,19 +26,7 @@ from typing import Any
 from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import AXLES, WHEELS, Field, per_wheel
 from lfdm_ros.models.double_wishbone import CornerPose, CornerRates, DoubleWishbone, together
-from lfdm_ros.models.equations import (
-    Contact,
-    Dynamics,
-    Ground,
-    Operations,
-    Patch,
-    Powertrain,
-    Record,
-    Scalar,
-    Tyre,
-    TyreForce,
-    Wheel,
-)
+from lfdm_ros.models.equations import Contact, Dynamics, Ground, Operations, Patch, Powertrain, Record, Scalar, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance, touch
 from lfdm_ros.models.rigid_body import ANGLE, SPIN, STEERING, Body, Eliminated, System, principal
 from lfdm_ros.models.steering_linkage import Linkage, Shift

@@ -19,8 +19,7 @@ from typing import Any
 from lfdm_ros.models import chassis, fiala, steering
 from lfdm_ros.models.declaration import Chassis, Field
 from lfdm_ros.models.equations import Dynamics, Ground, Operations, Record, Scalar
-from lfdm_ros.models.ground import Footing, Stance
-from lfdm_ros.models.linear_single_track import BODY_PARAMETERS, STATES, STIFFNESSES, axle_loads, by_wheel, scaled
+from lfdm_ros.models.linear_single_track import BODY_PARAMETERS, STATES, STIFFNESSES, SingleTrack, axle_loads, by_wheel, scaled
 
 FRICTION = (
     Field("friction_front", "1", "peak friction coefficient of tyre and road, front axle", "mu_f", 0.0, 3.0, True),
@@ -28,27 +27,22 @@ FRICTION = (
 )
 
 
-class NonlinearBicycle:
+class NonlinearBicycle(SingleTrack):
     """The equations; see `lfdm_ros.models.equations.Equations`."""
 
     input_time, mean_motion = 0.5, False
 
     def __init__(self, m: Operations, ground: Ground):
-        self._m, self._steering, self._footing = m, steering.LinearSteering(m), Footing(m, ground)
+        super().__init__(m, ground)
         self.motions = (self.motion,)
 
     def prepare(self, p: Any) -> Any:
         a, b = p.cg_to_front_axle, p.cg_to_rear_axle
-        loads = axle_loads(p)
-
         return Record(a=a, b=b, mass=p.sprung_mass + p.unsprung_mass_front + p.unsprung_mass_rear,
                       first=p.unsprung_mass_rear * b - p.unsprung_mass_front * a, yaw_inertia=p.yaw_inertia,
                       frictions=(p.friction_front, p.friction_rear),
-                      stiffnesses=(2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear), loads=loads,
+                      stiffnesses=(2.0 * p.cornering_stiffness_front, 2.0 * p.cornering_stiffness_rear), loads=axle_loads(p),
                       steering=self._steering.prepare(p), ground=self._footing.prepare(p))
-
-    def stance(self, x: Record, u: Record, q: Any) -> Stance:
-        return self._footing.stance(x, u, q.ground, [(q.a, 0.0), (-q.b, 0.0)])
 
     # -- Lateral force of an axle (004 eqs 12-15), and the damper -F / v_t that it is at this velocity -------------------------
     def axle(self, ut: Scalar, vt: Scalar, limit: Scalar, stiffness: Scalar) -> tuple[Scalar, Scalar]:
@@ -95,12 +89,6 @@ class NonlinearBicycle:
     def motion(self, x: Record, u: Record, q: Any) -> Record:
         stance = self.stance(x, u, q)
         return self._footing.travel(x, stance).but(yaw=x.yaw_rate * stance.turn)  # 004 eq 11
-
-    def wheel_loads(self, x: Record, u: Record, q: Any) -> list[Scalar]:
-        return [force.fz for force in by_wheel(0.0, 0.0, scaled(q.loads, self.stance(x, u, q)))]
-
-    def report(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar, Scalar]:
-        return 0.0, 0.0, self._steering.angle(u.steering, q.steering)
 
 
 CHASSIS = Chassis(

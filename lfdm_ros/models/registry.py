@@ -158,11 +158,8 @@ def chassis_slots(name: str) -> Mapping[str, Mapping[str, Part]]:
 @cache
 def get_model(spec: str) -> Model:
     """Returns a model by its specification CHASSIS[/PART...]; other slots have their default. The ground may combine several parts:
-    eight_dof/friction_field/height_map.
-
-    Raises:
-        InputError: no such chassis or part, or two parts for one slot; the message lists the available ones.
-    """
+    eight_dof/friction_field/height_map. Raises InputError: no such chassis or part, or two parts for one slot; the message lists the
+    available ones."""
     name, *parts = spec.split("/")
     if name in _WHOLE:
         if parts:

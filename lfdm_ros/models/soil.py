@@ -8,7 +8,7 @@ from typing import Any
 
 from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Operations, Patch, Record, Scalar
-from lfdm_ros.models.ground import WIND
+from lfdm_ros.models.ground import WIND, GivenGround, Windless
 
 # Units of the moduli of pressure over sinkage depend on the exponent; these are for a sinkage of 1 m. Defaults are LETE sand.
 SOIL = (
@@ -43,11 +43,8 @@ def soil_of(m: Operations, values: Any) -> Record:
     return Record(**named, friction=m.sin(angle) / m.cos(angle))
 
 
-class Soil:
+class Soil(Windless):
     """Level ground of one soil, no wind."""
-
-    def __init__(self, m: Operations):
-        self._m = m
 
     def prepare(self, p: Any) -> Any:
         return SoilPatch(soil=soil_of(self._m, p))
@@ -56,24 +53,12 @@ class Soil:
         patch: Patch = q
         return patch
 
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
 
-
-class GivenSoil:
+class GivenSoil(GivenGround):
     """The soil of each wheel, and the wind, from the inputs."""
-
-    def __init__(self, m: Operations):
-        self._m = m
-
-    def prepare(self, p: Any) -> Any:
-        return None
 
     def under(self, wheel: int, x: Scalar, y: Scalar, u: Record, q: Any) -> Patch:
         return SoilPatch(soil=soil_of(self._m, u.wheels[wheel]))
-
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return u.wind_x, u.wind_y
 
 
 # A map of soils as an array by its number: two rows of four, the first corner, cells of a unit of length, where the cells begin; cells
@@ -83,11 +68,8 @@ SOIL_MAP = Field("soil_map", "1", "number of the map of soils that the vehicle i
 CORNER, SIZE, SOILS = 0.0, 4.0, 8.0
 
 
-class MappedSoil:
+class MappedSoil(Windless):
     """Level ground with the soil of its cell under each wheel, beyond the edges that of the nearest; no wind."""
-
-    def __init__(self, m: Operations):
-        self._m = m
 
     def prepare(self, p: Any) -> Any:
         x, y, per_length, cells = self._m.row(p.soil_map, CORNER)
@@ -102,9 +84,6 @@ class MappedSoil:
         values = [value for k in range(0, len(SOIL), 4) for value in m.row(q.number, first + k)]
         names = ("friction" if declared.name == "soil_friction_angle" else declared.name.removeprefix("soil_") for declared in SOIL)
         return SoilPatch(soil=Record(**dict(zip(names, values, strict=True))))
-
-    def wind(self, x: Record, u: Record, q: Any) -> tuple[Scalar, Scalar]:
-        return 0.0, 0.0
 
 
 UNIFORM_SOIL = Part("soil", "level ground of one soft soil", SOIL, Soil, gives=("soil",))

@@ -9,12 +9,8 @@ from lfdm_ros.models.equations import Operations, Scalar
 
 
 def rolling(model: Model, p: Any, state: Mapping[str, Scalar], m: Operations) -> dict[str, Scalar]:
-    """Returns the states that follow from a body's motion: the spins of wheels that roll freely, and its velocity upwards.
-
-    Args:
-        p: record of the parameters.
-        state: the others by name, SI.
-    """
+    """Returns the states that follow from a body's motion: the spins of wheels that roll freely, and its velocity upwards. p: record of the
+    parameters; state: the others by name, SI."""
     found: dict[str, Scalar] = {}
     for field in model.states:
         if field.wheel and field.stem == "omega":

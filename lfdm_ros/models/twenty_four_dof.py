@@ -30,19 +30,7 @@ from typing import Any
 
 from lfdm_ros.models import chassis
 from lfdm_ros.models.declaration import Field, per_wheel
-from lfdm_ros.models.equations import (
-    Dynamics,
-    Ground,
-    Operations,
-    Patch,
-    Powertrain,
-    Record,
-    Scalar,
-    Steering,
-    Tyre,
-    TyreForce,
-    Wheel,
-)
+from lfdm_ros.models.equations import Dynamics, Ground, Operations, Patch, Powertrain, Record, Scalar, Steering, Tyre, TyreForce, Wheel
 from lfdm_ros.models.ground import Footing, Stance
 
 _CG_HEIGHT = Field("cg_height", "m", "height of the sprung mass's centre above ground", "h", 0.0, 5.0, True)
@@ -313,8 +301,7 @@ class TwentyFourDof:
             lifts=lifts, jacking=jacking)
 
     # -- Tyres that are stiff in their slip (15, 16) ----------------------------------------------------------------------------------
-    def at_the_end(self, corners: Sequence[Record], free: Record, q: Any,
-                   h: Scalar) -> tuple[list[tuple[Scalar, Scalar]], list[Scalar]]:
+    def at_the_end(self, corners: Sequence[Record], free: Record, q: Any, h: Scalar) -> tuple[list[tuple[Scalar, Scalar]], list[Scalar]]:
         """Returns the forces of the tyres at the end of the step, and accelerations along of their contact patches; free: of those at its
         start."""
         inertias = (q.sprung, q.sprung, *q.inertias)

@@ -59,11 +59,8 @@ def vector(record: Any, name: str) -> Vector:
 
 
 class TyreAlone:
-    """The equations of one wheel's tyre; see `lfdm_ros.models.equations.Equations`.
-
-    Args:
-        tyre: its equations. axle: front or rear, whose parameters it has. side: 1 left, -1 right. steady: True for a tyre without states.
-    """
+    """The equations of one wheel's tyre; see `lfdm_ros.models.equations.Equations`. tyre: its equations. axle: front or rear, whose
+    parameters it has. side: 1 left, -1 right. steady: True for a tyre without states."""
 
     input_time, mean_motion, motions = 0.5, False, ()
 
@@ -123,15 +120,8 @@ class TyreAlone:
 
 @cache
 def tyre_model(name: str, wheel: str) -> Model:
-    """Returns the model of a tyre alone.
-
-    Args:
-        name: of a tyre model.
-        wheel: fl, fr, rl or rr.
-
-    Raises:
-        InputError: it needs more of the ground than height, normal and friction.
-    """
+    """Returns the model of a tyre alone. name: of a tyre model; wheel: fl, fr, rl or rr. Raises InputError: it needs more of the ground
+    than height, normal and friction."""
     part = SLOTS["tyre"][name]
     if part.needs:
         raise InputError(f"tyre {name} needs {', '.join(part.needs)} of its ground, and a tyre FMU is told height, normal and friction; "

@@ -1,7 +1,5 @@
 """Ground filter of scans: returns from ground of known height are no obstacles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Protocol
 

@@ -28,11 +28,7 @@ _ARC_POINTS = 4
 
 @dataclass(frozen=True)
 class GroupingSettings(Declared):
-    """Settings of the grouping of returns to circles.
-
-    Raises:
-        InputError: a value is out of its range; the message names it.
-    """
+    """Settings of the grouping of returns to circles. Raises InputError: a value is out of its range; the message names it."""
 
     ABOUT = "obstacle tracker: "
 
@@ -119,8 +115,7 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     left, right = seen[starts] - 1, seen[ends] + 1
     inside = (left >= 0) & (right < beams) | full
     reach = _NEAR_LIMIT * scan.range_max
-    partial = ~((ranges[left] > r[starts]) & (ranges[right % beams] > r[ends]) & inside
-                & (np.maximum(r[starts], r[ends]) < reach))
+    partial = ~((ranges[left] > r[starts]) & (ranges[right % beams] > r[ends]) & inside & (np.maximum(r[starts], r[ends]) < reach))
 
     angle = yaw + scan.angle_min + scan.angle_increment * seen
     px, py = r * np.cos(angle), r * np.sin(angle)  # from the sensor, in the world's axes
@@ -132,8 +127,7 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     beyond = np.zeros(len(whole))
     frames = 0
     if len(rest):
-        link_x, link_y, link_radius, links, link_half = _chains(px, py, r, angle, starts, count, rest, 0.5 * scan.angle_increment,
-                                                                settings)
+        link_x, link_y, link_radius, links, link_half = _chains(px, py, r, angle, starts, count, rest, 0.5 * scan.angle_increment, settings)
         first_link = np.cumsum(links) - links
         span = np.stack([link_x, link_y])
         low, high = np.minimum.reduceat(span, first_link, axis=1), np.maximum.reduceat(span, first_link, axis=1)
@@ -171,9 +165,7 @@ def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
 
     The beams with returns, `seen`, are returned rotated so that no group extends from the last to the first.
     """
-    n = len(seen)
-    following = np.empty_like(seen)
-    following[:-1], following[-1] = seen[1:], seen[0]
+    following = np.roll(seen, -1)
     step = following - seen
     step[-1] += len(ranges)
     r, r_next = ranges[seen], ranges[following]
@@ -193,24 +185,15 @@ def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
         if not full:
             joined[-1] = False
     support = adjacent & (distance < _SUPPORT)
-    supported = support.copy()
-    supported[1:] |= support[:-1]
-    supported[0] |= support[-1]
+    supported = support | np.roll(support, 1)
 
     # On a straight line u = 1 / r is a sine of the bearing: u(-1) - 2 cos(increment) u(0) + u(1) = 0.
     u = 1.0 / r
-    before, after = np.empty(n), np.empty(n)
-    before[1:], before[0] = u[:-1], u[-1]
-    after[:-1], after[-1] = u[1:], u[0]
+    before, after = np.roll(u, 1), np.roll(u, -1)
     bend = np.abs(before - 2.0 * np.cos(increment) * u + after)
     straight = bend < 3.0 * settings.noise_sd * np.sqrt(before ** 4 + 4.0 * u ** 4 + after ** 4)
-    straight &= adjacent
-    straight[1:] &= adjacent[:-1]
-    straight[0] &= adjacent[-1]
-    in_line = straight.copy()
-    in_line[:-1] |= straight[1:]
-    in_line[-1] |= straight[0]
-    joined |= in_line & adjacent & (distance < settings.gap_line)
+    straight &= adjacent & np.roll(adjacent, 1)
+    joined |= (straight | np.roll(straight, -1)) & adjacent & (distance < settings.gap_line)
 
     if joined[-1]:
         gaps = np.flatnonzero(~joined)

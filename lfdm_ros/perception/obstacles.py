@@ -120,11 +120,10 @@ class Obstacles:
         """Mask of the small obstacles with few detections (n,); none if not known."""
         return np.zeros(len(self.radii), bool) if self.new is None else self.new
 
-    def with_standing(self, centres: np.ndarray, radii: np.ndarray) -> Obstacles:
-        """Returns the obstacles with additional static circles, centres (m, 2) and radii (m,) [m]; keeps only position, size and motion."""
-        return self._and(centres, radii, self.velocities)
-
-    def _and(self, centres: np.ndarray, radii: np.ndarray, velocities: np.ndarray) -> Obstacles:
+    def with_standing(self, centres: np.ndarray, radii: np.ndarray, velocities: np.ndarray | None = None) -> Obstacles:
+        """Returns the obstacles, with other velocities (n, 2) [m/s] if given, and additional static circles, centres (m, 2) and radii (m,)
+        [m]; keeps only position, size and motion."""
+        velocities = self.velocities if velocities is None else velocities
         turns = None if self.turns is None else np.concatenate([self.turns, np.zeros(len(radii))])
         return Obstacles(np.concatenate([self.centres, centres]), np.concatenate([self.radii, radii]),
                          np.concatenate([velocities, np.zeros((len(radii), 2))]), self.time, turns=turns)
@@ -135,7 +134,7 @@ class Obstacles:
         goes_on = self.velocities if self.suspected is None else self.velocities + self.suspected
         speed, new = np.hypot(*goes_on.T), self.hardly_seen
         halts = np.flatnonzero(new | (speed > 0.0) & (speed < halting))
-        return self._and(self.centres[halts], self.radii[halts] + room * new[halts], goes_on)
+        return self.with_standing(self.centres[halts], self.radii[halts] + room * new[halts], goes_on)
 
 
 NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)

@@ -1,7 +1,5 @@
 """Obstacles of two LIDARs, one that looks ahead and one that looks back, as one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -22,11 +20,8 @@ EDGE, REACH, TOUCHES = 0.15, 0.9, 0.5
 
 
 def tracker_of(settings: TrackerSettings, mount: Mount, heights: HeightMap | None = None, rear: Lidar | None = None) -> Tracks:
-    """Returns the tracker of a LIDAR, on ground with heights, and of a second one where there is one.
-
-    Args:
-        mount: of the first; rear: of the second its place, rate, latency and noise count.
-    """
+    """Returns the tracker of a LIDAR, on ground with heights, and of a second one where there is one. mount: of the first; rear: of the
+    second its place, rate, latency and noise count."""
     first = with_ground_filter(ObstacleTracker(settings, mount), heights, mount)
     if rear is None:
         return first

@@ -213,9 +213,7 @@ class ObstacleTracker:
         """Takes a scan and the pose of the position point [m, rad] at its stamp.
 
         A scan with the stamp of the last one changes nothing; an earlier stamp means that the clock was set back, and restarts tracking.
-
-        Raises:
-            InputError: an invalid scan (`check_scan`), or a pose that is not finite or out of range; nothing is changed then.
+        Raises InputError: an invalid scan (`check_scan`), or a pose that is not finite or out of range; nothing is changed then.
         """
         check_scan(scan)
         _check_pose(x, y, yaw)

@@ -1,7 +1,5 @@
 """Planar transforms between frames, from messages of tf and tf_static, live or of a bag; without ROS."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -70,11 +68,8 @@ class TransformTree:
                 refusals.refuse("transform", error)
 
     def points(self, points: np.ndarray, source: str, target: str) -> np.ndarray:
-        """Returns points (n, 2) of frame `source` in frame `target`.
-
-        Raises:
-            Refused: no transform between the two is known, or the points end up out of range.
-        """
+        """Returns points (n, 2) of frame `source` in frame `target`. Raises Refused: no transform between the two is known, or the points
+        end up out of range."""
         ups, downs = self._chain(source), self._chain(target)
         if ups[-1][0] != downs[-1][0]:
             raise Refused(f"frame '{source}' is not known in '{target}'; publish its transform on tf", FRAME)

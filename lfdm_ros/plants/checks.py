@@ -1,7 +1,5 @@
 """A short drive that detects wrong signs, units, axes and reference points in a plant's mapping, beyond its check of dimensions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -32,11 +30,8 @@ class Finding:
 
 
 def check_plant(plant: PlantSimulator) -> list[Finding]:
-    """Drives a plant for some seconds: throttle, steering to the left, brake; compares its outputs with its motion.
-
-    Raises:
-        InputError: it cannot start, or fails during the drive.
-    """
+    """Drives a plant for some seconds: throttle, steering to the left, brake; compares its outputs with its motion. Raises InputError: it
+    cannot start, or fails during the drive."""
     findings = []
     try:
         steps_of_chunk(plant.dt, _TICK)

@@ -18,11 +18,10 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import mul
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree.ElementTree import Element
 
 from lfdm_ros import documents
-from lfdm_ros.documents import parse_xml
 from lfdm_ros.errors import InputError, prefixing, quote, reason, suggest
 from lfdm_ros.units import unit_scale
 
@@ -94,26 +93,15 @@ class Fmu:
     units: Mapping[str, Scale]
     platforms: tuple[str, ...]
     feedthrough: bool = False
+    # Connections between parts, passes over them at an instant, and parameters set by the archive: those of an `FmuSystem`.
+    links: ClassVar[tuple[FmuLink, ...]] = ()
+    passes: ClassVar[int] = 0
+    values: ClassVar[tuple[tuple[Variable, float], ...]] = ()
 
     @property
     def parts(self) -> Mapping[str, Fmu]:
         """FMUs by name; several in `FmuSystem`."""
         return {"": self}
-
-    @property
-    def links(self) -> tuple[FmuLink, ...]:
-        """Connections between the parts."""
-        return ()
-
-    @property
-    def passes(self) -> int:
-        """Number of passes over the connections at an instant."""
-        return 0
-
-    @property
-    def values(self) -> tuple[tuple[Variable, float], ...]:
-        """Parameters set by the archive."""
-        return ()
 
     def variable(self, name: str, where: str) -> Variable:
         """Returns a scalar by name. Raises InputError, after `where`: it does not exist, or is no number."""
@@ -151,11 +139,8 @@ class Fmu:
         return f"binaries/{folder}/{self.identifier}{suffix}"
 
     def unpack(self, folder: Path) -> Path:
-        """Unpacks this machine's binaries and the resources; returns the path of the library.
-
-        Raises:
-            InputError: no such library, a path outside of the folder, a link, or more than MAX_UNPACKED bytes.
-        """
+        """Unpacks this machine's binaries and the resources; returns the path of the library. Raises InputError: no such library, a path
+        outside of the folder, a link, or more than MAX_UNPACKED bytes."""
         library, remaining = self.library(), MAX_UNPACKED
         prefixes = (str(PurePosixPath(library).parent) + "/", "resources/")
         with opened(self.path) as archive:
@@ -181,18 +166,15 @@ def platform_of(version: str) -> tuple[str, str]:
 
 
 def read_fmu(path: str | Path) -> Fmu:
-    """Reads the description of an FMU without running its code.
-
-    Raises:
-        InputError: no archive, or a damaged or hostile one; no readable description; FMI 1.0. One line with the file and what is wrong.
-    """
+    """Reads the description of an FMU without running its code. Raises InputError: no archive, or a damaged or hostile one; no readable
+    description; FMI 1.0. One line with the file and what is wrong."""
     path = Path(path)
     with opened(path) as archive:
         entries = {entry.filename: entry for entry in archive.infolist()}
         if DESCRIPTION not in entries:
             raise InputError(f"{path}: no {DESCRIPTION} in it, so it is no FMU")
-        root = parse_xml(content(archive, entries[DESCRIPTION], MAX_DESCRIPTION, path), f"{path}: {DESCRIPTION}")
-    parts = [PurePosixPath(name).parts for name in entries if not name.endswith("/")]
+        root = documents.parse_xml(content(archive, entries[DESCRIPTION], MAX_DESCRIPTION, path), f"{path}: {DESCRIPTION}")
+    parts = (PurePosixPath(name).parts for name in entries if not name.endswith("/"))
     platforms = tuple(sorted({part[1] for part in parts if len(part) > 2 and part[0] == "binaries"}))
     try:
         return _described(root, path, platforms)
@@ -374,12 +356,8 @@ class FmuSystem:
 
 
 def read_ssp(path: str | Path) -> FmuSystem:
-    """Reads a system without running code of its FMUs.
-
-    Raises:
-        InputError: no archive, a damaged or hostile one, or an unsupported part: nested systems, components that are no FMUs, parameter
-            files outside of the archive. One line with the file and the fault.
-    """
+    """Reads a system without running code of its FMUs. Raises InputError: no archive, a damaged or hostile one, or an unsupported part:
+    nested systems, components that are no FMUs, parameter files outside of the archive. One line with the file and the fault."""
     path = Path(path)
     folder = tempfile.TemporaryDirectory(prefix="lfdm_ssp_")
     with opened(path, "an SSP") as archive:

@@ -12,8 +12,6 @@
 Expressions are those of recordings (`lfdm_ros.bags.expressions`): in SI units, with the dimension of their target.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math
@@ -208,14 +206,8 @@ class _Formula:
         self._constants, self._parts = constants, list[ast.expr]()
 
     def add(self, tree: ast.expr, target: Scale, unit: str, where: str, bare: Scale = _PLAIN) -> None:
-        """Adds an expression.
-
-        Args:
-            target: scale of the target. unit: its unit for messages. bare: scale of a bare number in the target's unit.
-
-        Raises:
-            InputError: after `where`: an unknown name, a function of recordings, or another dimension.
-        """
+        """Adds an expression. target: scale of the target. unit: its unit for messages. bare: scale of a bare number in the target's unit.
+        Raises InputError: after `where`: an unknown name, a function of recordings, or another dimension."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _SERIES:
                 raise InputError(f"{where}: {node.func.id} is of whole recordings, and a plant is stepped; write it without")

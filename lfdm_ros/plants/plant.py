@@ -1,7 +1,5 @@
 """Interface to external vehicle simulations: the protocol `Plant`, which `Simulator` implements as well, and its plug-ins."""
 
-from __future__ import annotations
-
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,26 +90,20 @@ class PlantSimulator:
     """
 
     def __init__(self, plant: Plant, vehicle: Vehicle, name: str) -> None:
-        """Wraps a plant; `name`: for messages.
-
-        Raises:
-            InputError: an unknown output, a missing required one, or an invalid step.
-        """
+        """Wraps a plant; `name`: for messages. Raises InputError: an unknown output, a missing required one, or an invalid step."""
         require_outputs(plant.output_names, name)
         if not 0.0 < plant.dt <= 0.1 or abs(plant.dt * 1e9 - round(plant.dt * 1e9)) > 1e-3:
             raise InputError(f"{name}: step {plant.dt!r} s is not a whole number of nanoseconds in (0, 0.1 s]")
-        self._plant, self.vehicle, self.dt, self.name = plant, vehicle, plant.dt, name
-        self.output_names = tuple(_UNITS)
+        self._plant, self.vehicle, self.dt, self.name, self.output_names = plant, vehicle, plant.dt, name, tuple(_UNITS)
         self.output_index = {output: i for i, output in enumerate(self.output_names)}
         wheels = tuple(wheel for wheel in WHEELS if any(output.endswith(f"_{wheel}") for output in plant.output_names))
 
         def refuse(operations: Any) -> Any:
             raise InputError(f"{name} has no equations here: it is a plant of others; name a model of ours")
 
-        self.model = Model(
-            name=name, description="a plant of others", source=name, states=tuple(Field(output, _UNITS[output], "") for output in
-                                                                                  plant.output_names),
-            inputs=INPUTS, outputs=OUTPUTS, parameters=(), build=refuse, wheels=wheels)
+        states = tuple(Field(output, _UNITS[output], "") for output in plant.output_names)
+        self.model = Model(name=name, description="a plant of others", source=name, states=states, inputs=INPUTS, outputs=OUTPUTS,
+                           parameters=(), build=refuse, wheels=wheels)
         self._places = [self.output_index[output] for output in plant.output_names]
         self._speed, self._yaw = (plant.output_names.index(output) for output in ("vx", "yaw"))
         self._yaw_now = self.output_index["yaw"]
@@ -201,8 +193,4 @@ class PlantType:
 
 
 PLANTS: Door[PlantType] = Door("plant", "lfdm_ros.plants", PlantType, "make")
-
-
-def register_plant(kind: PlantType) -> None:
-    """Makes a plant available by its name. Raises InputError: the name is taken or invalid, or it is no PlantType."""
-    PLANTS.register(kind)
+register_plant = PLANTS.register

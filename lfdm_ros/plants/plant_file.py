@@ -1,7 +1,5 @@
 """Plants by name or file: a YAML file with the `type` of a plant, by default `fmu`, and the keys of that type."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lfdm_ros import documents

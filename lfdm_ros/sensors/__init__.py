@@ -17,28 +17,6 @@ from lfdm_ros.sensors.sensor import (
 )
 from lfdm_ros.sensors.standard import Datum, specific_force
 
-__all__ = [
-           "LIDAR",
-           "RADAR",
-           "SENSORS",
-           "Camera",
-           "CameraImage",
-           "CameraSettings",
-           "Datum",
-           "Lidar",
-           "LidarSettings",
-           "Radar",
-           "RadarScan",
-           "RadarSettings",
-           "Scan",
-           "ScanSchedule",
-           "Sensor",
-           "SensorMessage",
-           "SensorScene",
-           "SensorType",
-           "VehicleView",
-           "find_sensor",
-           "make_sensors",
-           "register_sensor",
-           "specific_force",
-]
+__all__ = ["LIDAR", "RADAR", "SENSORS", "Camera", "CameraImage", "CameraSettings", "Datum", "Lidar", "LidarSettings", "Radar",
+           "RadarScan", "RadarSettings", "Scan", "ScanSchedule", "Sensor", "SensorMessage", "SensorScene", "SensorType", "VehicleView",
+           "find_sensor", "make_sensors", "register_sensor", "specific_force"]

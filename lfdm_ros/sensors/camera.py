@@ -1,7 +1,5 @@
 """Camera: pinhole with `plumb_bob` distortion, rendered by the rasteriser; images and intrinsics as ROS messages and JPEG."""
 
-from __future__ import annotations
-
 import io
 import math
 from array import array
@@ -104,11 +102,8 @@ _NOISE = (POINTER, INTEGER, REAL, REAL, POINTER, INTEGER)
 
 @dataclass(frozen=True)
 class CameraSettings(Declared):
-    """Settings of a camera; k1, k2, k3 (radial), p1, p2 (tangential) as in OpenCV and in `plumb_bob` of CameraInfo.
-
-    Raises:
-        InputError: names the setting that is out of range.
-    """
+    """Settings of a camera; k1, k2, k3 (radial), p1, p2 (tangential) as in OpenCV and in `plumb_bob` of CameraInfo. Raises InputError:
+    names the setting that is out of range."""
 
     ABOUT = "camera: "
 
@@ -138,11 +133,8 @@ class CameraSettings(Declared):
 
     @cached_property
     def rays(self) -> np.ndarray:
-        """Rays of the pixels (height, width, 2): x to the right and y down at a depth of 1; Newton's method inverts the distortion.
-
-        Raises:
-            InputError: a distortion that folds the image, so that a pixel has no ray or several.
-        """
+        """Rays of the pixels (height, width, 2): x to the right and y down at a depth of 1; Newton's method inverts the distortion. Raises
+        InputError: a distortion that folds the image, so that a pixel has no ray or several."""
         column, row = np.meshgrid(np.arange(self.width), np.arange(self.height))
         distorted = np.stack([column - self.centre[0], row - self.centre[1]], -1) / self.focal_length
         if not any((self.k1, self.k2, self.p1, self.p2, self.k3)):
@@ -197,17 +189,14 @@ class Camera:
     """
 
     def __init__(self, settings: CameraSettings, mount: Mount, scene: SensorScene, seed: int = 1):
-        """Initialises the camera and paints the scene's ground.
-
-        Raises:
-            InputError: as `CameraSettings.rays`, or a mount that is not above the ground.
-        """
+        """Initialises the camera and paints the scene's ground. Raises InputError: as `CameraSettings.rays`, or a mount that is not above
+        the ground."""
         if mount.z <= 0.0:
             raise InputError(f"camera: z is {mount.z:g} m; give more than 0, above the ground")
         self.settings, self.mount, self.seed = settings, mount, seed
         self.rate, self.latency = settings.rate, settings.latency
-        self._world, self._ground, rays = scene.world, scene.ground, settings.rays
-        self._rays = rays
+        self._world, self._ground = scene.world, scene.ground
+        self._rays = rays = settings.rays
         self._across = np.column_stack([rays[..., 0].min(axis=0), rays[..., 0].max(axis=0)])
         self._along = np.column_stack([rays[..., 1].min(axis=1), rays[..., 1].max(axis=1)])
         self._paint, self._place = paint(scene)

@@ -7,23 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
-from lfdm_ros.compiler.native import native
+from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.vehicles import Mount
 
 HALVINGS = 14  # bisections of the step with the intersection, to less than a millimetre
 _ARGUMENTS = (POINTER, INTEGER, INTEGER, POINTER, POINTER, POINTER, POINTER, INTEGER)  # of `loops_native.march`
-
-
-class Raised(Protocol):
-    """A map of heights, such as `lfdm_ros.ground.HeightMap`."""
-
-    grid: Any
-    heights: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +30,8 @@ class Surface:
     spacing: float
 
     @classmethod
-    def of(cls, raised: Raised | None) -> Surface | None:
-        """Converts a map of heights; None stays None."""
+    def of(cls, raised: Any) -> Surface | None:
+        """Converts a map of heights (`lfdm_ros.ground.HeightMap`); None stays None."""
         return None if raised is None else cls(np.ascontiguousarray(raised.heights), raised.grid.x, raised.grid.y, raised.grid.spacing)
 
 
@@ -53,10 +46,7 @@ def turned(vectors: np.ndarray, yaw: float, pitch: float, roll: float) -> np.nda
 
 def rays(mount: Mount, beams: np.ndarray, pose: tuple[float, float, float], roll: float, pitch: float) -> tuple[np.ndarray, np.ndarray]:
     """Transforms beams (n, 2) in sensor axes to their origin (3,) [m], with the height over the ground at the pose, and directions (n, 3).
-
-    Args:
-        pose: x, y [m] and yaw [rad] of the vehicle's position point; roll, pitch: of its body against the horizontal [rad].
-    """
+    pose: x, y [m] and yaw [rad] of the vehicle's position point; roll, pitch: of its body against the horizontal [rad]."""
     x, y, yaw = pose
     directions = turned(np.column_stack([beams, np.zeros(len(beams))]), mount.yaw, mount.pitch, 0.0)
     return turned(np.array([[mount.x, mount.y, mount.z]]), yaw, pitch, roll)[0] + (x, y, 0.0), turned(directions, yaw, pitch, roll)
@@ -70,7 +60,7 @@ def ground_ranges(surface: Surface, mount: Mount, beams: np.ndarray, pose: tuple
     numbers, ranges = np.array([surface.x, surface.y, surface.spacing, reach]), np.empty(len(beams))
     begin, directions = np.append(eye, pose[:2]), np.ascontiguousarray(directions)
     kernel = native("lfdm_ros.sensors.loops_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.ground_rays",), "march")
-    kernel(surface.heights.ctypes.data, ny, nx, *(a.ctypes.data for a in (numbers, begin, directions, ranges)), len(ranges))
+    kernel(*addresses(surface.heights, ny, nx, numbers, begin, directions, ranges, len(ranges)))
     return ranges
 
 

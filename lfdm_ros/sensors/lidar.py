@@ -1,14 +1,12 @@
 """Planar LIDAR: one range per beam, by exact ray casting."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from lfdm_ros.compiler.machine_code import INTEGER, POINTER
-from lfdm_ros.compiler.native import native
+from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.errors import InputError
 from lfdm_ros.parameters import Declared, Exposed, setting
 from lfdm_ros.sensors.ground_rays import Surface, ground_ranges
@@ -22,11 +20,8 @@ _ARGUMENTS = (*[POINTER] * 3, INTEGER, *[POINTER] * 2, INTEGER, *[POINTER] * 3, 
 
 @dataclass(frozen=True)
 class LidarSettings(Declared):
-    """Settings of a LIDAR; its mount belongs to the vehicle (`Vehicle.lidar`).
-
-    Raises:
-        InputError: names the setting that is not finite or out of range.
-    """
+    """Settings of a LIDAR; its mount belongs to the vehicle (`Vehicle.lidar`). Raises InputError: names the setting that is not finite or
+    out of range."""
 
     ABOUT = "LIDAR: "
 
@@ -66,23 +61,16 @@ class Lidar:
 
     def __init__(self, world: World, settings: LidarSettings | None = None, seed: int = 1, mount: Mount | None = None,
                  ground: Surface | None = None):
-        """Initialises the LIDAR.
-
-        Args:
-            mount: on the vehicle, by default the position point.
-            ground: None: level, without hits.
-
-        Raises:
-            InputError: a negative seed.
-        """
+        """Initialises the LIDAR. mount: on the vehicle, by default the position point; ground: None: level, without hits. Raises
+        InputError: a negative seed."""
         if seed < 0:
             raise InputError(f"LIDAR: seed is {seed}; give 0 or more")
         self.world, self.settings, self.seed = world, settings or LidarSettings(), seed
         self.mount, self.ground = mount or Mount(), ground
-        self.rate, self.latency = self.settings.rate, self.settings.latency
-        beams, s = self.settings.beams, self.settings
-        self.angle_min = -0.5 * s.resolution * (beams - 1)
-        angles = self.angle_min + s.resolution * np.arange(beams)
+        s = self.settings
+        self.rate, self.latency = s.rate, s.latency
+        self.angle_min = -0.5 * s.resolution * (s.beams - 1)
+        angles = self.angle_min + s.resolution * np.arange(s.beams)
         self._along = np.column_stack([np.cos(angles), np.sin(angles)])  # (beams, 2)
         self._beams = np.array([self.angle_min, s.resolution, s.range_max])
         self._rays = native("lfdm_ros.sensors.loops_native", _ARGUMENTS, INTEGER, ("lfdm_ros.sensors.rays",), "cast")
@@ -115,6 +103,5 @@ class Lidar:
         pose = np.array([*mount.place(x, y, yaw), math.cos(yaw + mount.yaw), math.sin(yaw + mount.yaw)])
         centres, radii, starts, ends = (np.ascontiguousarray(a) for a in (*self.world.circles_at(time), *self.world.edges_at(time)))
         ranges = np.empty(len(self._along))
-        self._rays(*(a.ctypes.data for a in (pose, centres, radii)), len(radii), starts.ctypes.data, ends.ctypes.data, len(starts),
-                   *(a.ctypes.data for a in (self._along, self._beams, ranges)), len(ranges))
+        self._rays(*addresses(pose, centres, radii, len(radii), starts, ends, len(starts), self._along, self._beams, ranges, len(ranges)))
         return ranges

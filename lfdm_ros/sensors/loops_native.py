@@ -1,7 +1,5 @@
 """Loops of the sensors for numba, imported only if their machine code is not cached: see `lfdm_ros.compiler.native`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import carray, njit
 

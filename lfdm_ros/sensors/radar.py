@@ -1,7 +1,5 @@
 """Radar: range, azimuth and radial velocity of detections from signal-to-noise ratio and resolution cells."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,11 +23,8 @@ CLOUD = ("x", "y", "z", "doppler_velocity", "amplitude")
 
 @dataclass(frozen=True)
 class RadarSettings(Declared):
-    """Settings of a radar; the defaults are typical of a 77 GHz mid-range one.
-
-    Raises:
-        InputError: names the setting that is not finite or out of range.
-    """
+    """Settings of a radar; the defaults are typical of a 77 GHz mid-range one. Raises InputError: names the setting that is not finite or
+    out of range."""
 
     ABOUT = "radar: "
 
@@ -165,11 +160,8 @@ class Radar:
 
 def sensor_motion(mount: Mount, pose: tuple[float, float, float],
                   velocity: tuple[float, float, float]) -> tuple[float, float, float, float, float]:
-    """Computes a sensor's x, y [m], yaw [rad] and velocity [m/s] in world axes.
-
-    Args:
-        pose: x, y [m], yaw [rad] of the position point; velocity: vx, vy [m/s] of it in the vehicle's axes, and yaw rate [rad/s].
-    """
+    """Computes a sensor's x, y [m], yaw [rad] and velocity [m/s] in world axes. pose: x, y [m], yaw [rad] of the position point; velocity:
+    vx, vy [m/s] of it in the vehicle's axes, and yaw rate [rad/s]."""
     x, y, yaw = pose
     cos, sin = math.cos(yaw), math.sin(yaw)
     vx, vy = velocity[0] - velocity[2] * mount.y, velocity[1] + velocity[2] * mount.x

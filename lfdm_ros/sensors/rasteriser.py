@@ -4,8 +4,6 @@ In float64 and without libm, so that images are bitwise equal on every processor
 (`lfdm_ros.sensors.loops_native`), with called functions as arguments.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -177,12 +175,8 @@ def pixels(low: float, high: float, lines: np.ndarray) -> tuple[int, int]:
 
 def draw_circles(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, across: np.ndarray,
                  along: np.ndarray, circles: np.ndarray, air: np.ndarray, image: np.ndarray, depths: np.ndarray) -> int:
-    """Draws upright cylinders.
-
-    Args:
-        across, along: minimum and maximum of right of each column (w, 2), of down of each row (h, 2), at a depth of 1.
-        circles: x, y, radius, heights of bottom and top [m], red, green, blue (n, 8). Others as in `draw_ground`.
-    """
+    """Draws upright cylinders. across, along: minimum and maximum of right of each column (w, 2), of down of each row (h, 2), at a depth of
+    1; circles: x, y, radius, heights of bottom and top [m], red, green, blue (n, 8). Others as in `draw_ground`."""
     for n in range(len(circles)):
         x, y, radius, low, high = circles[n, 0], circles[n, 1], circles[n, 2], circles[n, 3], circles[n, 4]
         box = (np.inf, -np.inf, np.inf, -np.inf)
@@ -229,12 +223,8 @@ def draw_circles(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.
 
 def draw_walls(haze: Any, extend: Any, pixels: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, across: np.ndarray,
                along: np.ndarray, walls: np.ndarray, firsts: np.ndarray, air: np.ndarray, image: np.ndarray, depths: np.ndarray) -> int:
-    """Draws upright prisms: walls and lids.
-
-    Args:
-        walls: x, y of the start, of the end, heights of bottom and top [m], red, green, blue (n, 9), grouped by prism.
-        firsts: (p + 1,), the first wall of each prism, then n. Others as in `draw_circles`.
-    """
+    """Draws upright prisms: walls and lids. walls: x, y of the start, of the end, heights of bottom and top [m], red, green, blue (n, 9),
+    grouped by prism; firsts: (p + 1,), the first wall of each prism, then n. Others as in `draw_circles`."""
     for prism in range(len(firsts) - 1):
         first_wall, end_wall = firsts[prism], firsts[prism + 1]
         # The lid comes after the last wall.

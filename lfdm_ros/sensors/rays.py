@@ -3,8 +3,6 @@
 Plain Python, compiled by numba (`lfdm_ros.sensors.loops_native`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

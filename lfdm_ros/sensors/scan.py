@@ -1,7 +1,5 @@
 """LIDAR scans: checks, reduction to the useful part, and the schedule of scans."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +27,8 @@ class Scan:
 
 
 def check_scan(scan: Scan) -> None:
-    """Checks the geometry of a scan; ranges may have any value.
-
-    Raises:
-        Refused: no beams or more than 40 000, a stamp, angle or limit that is not finite or out of range, more than one turn.
-    """
+    """Checks the geometry of a scan; ranges may have any value. Raises Refused: no beams or more than 40 000, a stamp, angle or limit that
+    is not finite or out of range, more than one turn."""
     for name in ("stamp", "angle_min", "angle_increment", "range_min", "range_max"):
         if not np.isfinite(getattr(scan, name)):
             raise Refused(f"scan: {name} is {getattr(scan, name)}; give a finite number", NOT_FINITE)

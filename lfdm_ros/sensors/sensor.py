@@ -1,7 +1,5 @@
 """Simulated sensors by name: the protocol, and the registry, open to other packages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
@@ -119,8 +117,7 @@ SENSORS: plugins.Door[SensorType] = plugins.Door("sensor", "lfdm_ros.sensors", S
 register_sensor = SENSORS.register
 
 
-def make_sensors(vehicle: Vehicle, surroundings: SensorScene,
-                 disturbed: Collection[str] = ()) -> dict[str, tuple[SensorType, Sensor[Any]]]:
+def make_sensors(vehicle: Vehicle, surroundings: SensorScene, disturbed: Collection[str] = ()) -> dict[str, tuple[SensorType, Sensor[Any]]]:
     """Returns the sensors of a vehicle's file by name; settings are {value, unit} or plain, in the declared unit.
 
     Args:

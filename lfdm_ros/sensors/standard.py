@@ -1,7 +1,5 @@
 """Standard sensor types: LIDAR, GNSS and IMU, any number of each in a vehicle's file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,8 +35,7 @@ class Datum:
         across = _A / math.sqrt(1.0 - _E2 * sin_p**2)  # radius of curvature in the prime vertical
         # From the tangent plane to earth-centred, earth-fixed axes.
         out = (across + self.altitude + z) * cos_p - y * sin_p
-        return _geodetic(out * cos_l - x * sin_l, out * sin_l + x * cos_l,
-                         ((1.0 - _E2) * across + self.altitude + z) * sin_p + y * cos_p)
+        return _geodetic(out * cos_l - x * sin_l, out * sin_l + x * cos_l, ((1.0 - _E2) * across + self.altitude + z) * sin_p + y * cos_p)
 
 
 def _geodetic(x: float, y: float, z: float) -> tuple[float, float, float]:
@@ -90,12 +87,8 @@ class ImuSettings(_Sampled):
 
 
 def specific_force(ax: float, ay: float, roll: float, pitch: float) -> tuple[float, float, float]:
-    """Computes the specific force (x, y, z) of an accelerometer on the sprung mass [m/s^2], tilted with the body.
-
-    Args:
-        ax, ay: accelerations in the level, heading-fixed frame [m/s^2].
-        roll, pitch: attitude of the body [rad].
-    """
+    """Computes the specific force (x, y, z) of an accelerometer on the sprung mass [m/s^2], tilted with the body. ax, ay: accelerations in
+    the level, heading-fixed frame [m/s^2]; roll, pitch: attitude of the body [rad]."""
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     along, up = cp * ax - sp * GRAVITY, sp * ax + cp * GRAVITY
     return along, cr * ay + sr * up, cr * up - sr * ay

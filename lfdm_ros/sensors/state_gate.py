@@ -1,7 +1,5 @@
 """Checks of a stream of vehicle states (stamp order, frame, values, continuity), and the barrier of lockstep; without ROS."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -94,20 +94,16 @@ class Actuator:
     def advance(self, time: float) -> np.ndarray:
         """Advances to a time [s] and returns the vehicle's inputs (3,): steering, throttle, brake.
 
-        Solved exactly: the result does not depend on the steps taken, but for rounding.
-
-        Raises:
-            InputError: the time is before that of the last call.
+        Solved exactly: the result does not depend on the steps taken, but for rounding. Raises InputError: the time is before that of the
+        last call.
         """
         if not time >= self._time - _SAME:
             raise InputError(f"actuator: asked for {time:g} s after {self._time:g} s; reset it to go back")
         while self._waiting and self._waiting[0][0] <= time + _SAME:
             due, command = self._waiting.popleft()
-            self._move(max(due - self._time, 0.0))
-            self._time = max(due, self._time)
+            self._move(due)
             self._target = command
-        self._move(max(time - self._time, 0.0))
-        self._time = max(time, self._time)
+        self._move(time)
         return np.array(self._inputs)
 
     def steady(self) -> float:
@@ -116,12 +112,14 @@ class Actuator:
             return 0.0
         return next((due - self._time for due, command in self._waiting if command != self._target), math.inf)
 
-    def _move(self, span: float) -> None:
-        """Moves the inputs towards the held command for a span [s]."""
+    def _move(self, time: float) -> None:
+        """Moves the inputs towards the held command until a time [s], if it is later."""
+        span = max(time - self._time, 0.0)
         for k, rate in enumerate(self._rates):
             distance = self._target[k] - self._inputs[k]
             remaining = _remaining(abs(distance), span, self.steering_lag if k == 0 else 0.0, rate)
             self._inputs[k] = self._target[k] - math.copysign(remaining, distance)
+        self._time = max(time, self._time)
 
 
 def _remaining(distance: float, span: float, lag: float, rate: float) -> float:

@@ -132,10 +132,8 @@ class BatchRollout:
         """Runs theta (N, P) from x0 (nx,) or (N, nx); returns the channels (N, K, C), row 0 at the start.
 
         The result is a view of a contiguous array (K, C, N): `result.transpose(1, 2, 0)` needs no copy. `inputs`, in a form of the
-        constructor's, replace those for this call; views of this kind are not copied.
-
-        Raises:
-            InputError: inputs not finite or of another shape.
+        constructor's, replace those for this call; views of this kind are not copied. Raises InputError: inputs not finite or of another
+        shape.
         """
         unobserved = np.full((len(self.times), len(self._sampling.rows)), np.nan)
         return self._run(theta, x0, inputs, unobserved, keep=True)[1]
@@ -143,10 +141,7 @@ class BatchRollout:
     def squared_errors(self, theta: ArrayLike, x0: ArrayLike, observed: ArrayLike, inputs: ArrayLike | None = None) -> np.ndarray:
         """Computes sums over the samples of (model - observed)^2, (N, C); observed (K, C), NaN if not measured.
 
-        Diverged runs give +inf. `inputs` as in `trajectories`.
-
-        Raises:
-            InputError: inputs not finite or of another shape.
+        Diverged runs give +inf. `inputs` as in `trajectories`. Raises InputError: inputs not finite or of another shape.
         """
         sums = self._run(theta, x0, inputs, np.array(observed, float, order="C"), keep=False)[0]
         return np.where(np.isfinite(sums), sums, np.inf)

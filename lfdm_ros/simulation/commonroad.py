@@ -77,12 +77,8 @@ class _Lane:
 
 
 def read_commonroad(path: Path) -> Course:
-    """Reads a scenario of CommonRoad with its first planning problem.
-
-    Raises:
-        InputError: a file that cannot be read, of another format or without a planning problem, an invalid element, or a goal not
-            connected by lanes; the message names file, element and id.
-    """
+    """Reads a scenario of CommonRoad with its first planning problem. Raises InputError: a file that cannot be read, of another format or
+    without a planning problem, an invalid element, or a goal not connected by lanes; the message names file, element and id."""
     with prefixing(path, OSError):
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path}: longer than {MAX_BYTES} bytes")

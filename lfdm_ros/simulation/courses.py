@@ -226,10 +226,8 @@ def obstacle_field(speed: float, length: float, seed: int = 1, density: float | 
     that gap. The field is `width` [m] wide.
 
     `times` multiplies the number of obstacles on the same area. Above 1 the first `fair_start` metres are free as well, so that immediate
-    braking at 5 m/s^2 avoids a collision; a path through the field is not guaranteed.
-
-    Raises:
-        InputError: a value is not positive, the field is too short for the speed, or too dense.
+    braking at 5 m/s^2 avoids a collision; a path through the field is not guaranteed. Raises InputError: a value is not positive, the field
+    is too short for the speed, or too dense.
     """
     _positive(speed=speed, length=length, width=width, times=times)
     if seed < 0:

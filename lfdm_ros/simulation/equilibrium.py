@@ -73,10 +73,8 @@ _LOWER = 0.95
 def equilibrium(model: Model, vehicle: Vehicle) -> dict[str, float]:
     """Returns the states of `model.resting` without accelerations, and the held states; empty for a model without resting states.
 
-    Standstill straight ahead on level ground (the inputs' defaults); the equilibrium is stable.
-
-    Raises:
-        InputError: the vehicle's springs and geometry have no stable equilibrium.
+    Standstill straight ahead on level ground (the inputs' defaults); the equilibrium is stable. Raises InputError: the vehicle's springs
+    and geometry have no stable equilibrium.
     """
     if not model.resting:
         return {}

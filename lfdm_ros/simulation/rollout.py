@@ -22,11 +22,8 @@ CHUNK = 20_000
 def rollout(simulator: Simulator, profile: InputProfile, until: float, output_step: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
     """Runs from the simulator's present state and returns times (K,) [s] and outputs (K, ny), the first row at the start.
 
-    The profile is sampled at each physics step, so its rows need not lie on the outputs. Leaves the simulator at the end of the run.
-
-    Raises:
-        InputError: output_step is not a multiple of the physics step.
-        SimulationDiverged: a state is not finite.
+    The profile is sampled at each physics step, so its rows need not lie on the outputs. Leaves the simulator at the end of the run. Raises
+    InputError: output_step is not a multiple of the physics step; SimulationDiverged: a state is not finite.
     """
     substeps = substeps_of(simulator, output_step)
     count = int(np.floor(until / output_step + 1e-9)) + 1
@@ -92,11 +89,8 @@ class IntegrationFailed(SimulationDiverged):
 def rollout_rk4(simulator: Simulator, profile: InputProfile, until: float, output_step: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
     """Runs with the classic Runge-Kutta method, steps of `simulator.dt`; arguments and results as `rollout`.
 
-    Starts from the simulator's state and leaves the simulator unchanged.
-
-    Raises:
-        InputError: output_step is not a multiple of the physics step.
-        SimulationDiverged: a state is not finite.
+    Starts from the simulator's state and leaves the simulator unchanged. Raises InputError: output_step is not a multiple of the physics
+    step; SimulationDiverged: a state is not finite.
     """
     substeps = substeps_of(simulator, output_step)
     times, inputs = _samples(simulator, profile, until, output_step)
@@ -115,12 +109,8 @@ def rollout_implicit(simulator: Simulator, profile: InputProfile, until: float, 
                      tolerance: float = 1e-8) -> tuple[np.ndarray, np.ndarray]:
     """Runs with an implicit method of variable step and order; arguments and results as `rollout`.
 
-    Starts from the simulator's state and leaves the simulator unchanged. `tolerance` is the local error allowed, relative, and
-    absolute in SI units.
-
-    Raises:
-        InputError: output_step or tolerance is not positive.
-        IntegrationFailed: the solver could not keep its tolerance.
+    Starts from the simulator's state and leaves the simulator unchanged. `tolerance` is the local error allowed, relative, and absolute in
+    SI units. Raises InputError: output_step or tolerance is not positive; IntegrationFailed: the solver could not keep its tolerance.
     """
     if not output_step > 0.0 or not tolerance > 0.0:
         raise InputError(f"output step {output_step} s and tolerance {tolerance} must be positive")

@@ -1,7 +1,5 @@
 """Scenarios (config/scenarios/*.yaml): driver's inputs or a task for a vehicle, and the world around it."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Mapping, Sequence
@@ -75,10 +73,7 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
     with the last row.
 
     `seed` and `times` (density of an obstacle field relative to that of its file) replace those of the course; with `seed_if_any` a missing
-    course or seed is no error.
-
-    Raises:
-        InputError: names file and key.
+    course or seed is no error. Raises InputError: names file and key.
     """
     path = find_config("scenarios", name)
     if path.suffix not in (".yaml", ".yml"):

@@ -103,15 +103,10 @@ class SensitivityRollout:
         values, start = np.asarray(theta, float), np.asarray(x0, float)
         by_theta, by_x0 = np.asarray(seeds_theta, float), np.asarray(seeds_x0, float)
         table = self._inputs if inputs is None else self._table(inputs)
-        count, nx = by_theta.shape[-1] if by_theta.ndim else 0, len(self.model.states)
         by_inputs = None if seeds_inputs is None else np.asarray(seeds_inputs, float)
-        _check_shape("theta", values, (len(common.parameters),))
-        _check_shape("x0", start, (nx,))
-        _check_shape("seeds_theta", by_theta, (len(common.parameters), count))
-        _check_shape("seeds_x0", by_x0, (nx, count))
+        count = self._check(values, start, by_theta, by_x0)
         if by_inputs is not None:
             _check_shape("seeds_inputs", by_inputs, (len(common.times), len(self.model.inputs), count))
-        self._check_fixed(by_x0)
         p = common.base.copy()
         p[common.columns] = values
         if not count:
@@ -141,22 +136,18 @@ class SensitivityRollout:
         """
         common = self._sampling
         values = np.atleast_2d(np.asarray(theta, float))
-        n, count, nx = len(values), np.asarray(seeds_theta).shape[-1], len(self.model.states)
-        starts = np.broadcast_to(np.asarray(x0, float), (n, nx))
-        by_theta, by_x0 = np.asarray(seeds_theta, float), np.asarray(seeds_x0, float)
-        _check_shape("theta", values, (n, len(common.parameters)))
-        _check_shape("seeds_theta", by_theta, (len(common.parameters), count))
-        _check_shape("seeds_x0", by_x0, (nx, count))
+        n, by_theta, by_x0 = len(values), np.asarray(seeds_theta, float), np.asarray(seeds_x0, float)
+        starts = np.broadcast_to(np.asarray(x0, float), (n, len(self.model.states)))
+        if backend not in ("cpu", "gpu"):
+            raise InputError(f"derivatives run on cpu or gpu, not on '{backend}'")
         if precision not in PRECISIONS:
             raise InputError(f"precision '{precision}' must be one of {', '.join(PRECISIONS)}")
+        count = self._check(values, starts, by_theta, by_x0, (n,))
         if backend == "gpu" and count:
-            self._check_fixed(by_x0)
             p = np.repeat(common.base[:, None], n, axis=1)
             p[common.columns] = values.T
             kernel = gpu_sensitivity(common.model, common.parameters, self._states, common.prescribed, precision)
             return kernel.run(p, starts.T, by_theta, by_x0, self._inputs, common.hold, common.substeps, common.h, common.rows)
-        if backend not in ("cpu", "gpu"):
-            raise InputError(f"derivatives run on cpu or gpu, not on '{backend}'")
         if precision != "float64":
             raise InputError(f"precision '{precision}': on the processor derivatives are float64")
         shape = (n, len(common.times), len(common.rows))
@@ -168,9 +159,15 @@ class SensitivityRollout:
         in_parallel(work, n)
         return x, s
 
-    def _check_fixed(self, seeds_x0: np.ndarray) -> None:
-        if self._fixed.size and seeds_x0[self._fixed].any():
+    def _check(self, theta: np.ndarray, x0: np.ndarray, by_theta: np.ndarray, by_x0: np.ndarray, runs: tuple[int, ...] = ()) -> int:
+        """Checks parameters, states and seeds of runs; returns the number of directions."""
+        count, nx, np_ = by_theta.shape[-1] if by_theta.ndim else 0, len(self.model.states), len(self._sampling.parameters)
+        for name, array, shape in (("theta", theta, (*runs, np_)), ("x0", x0, (*runs, nx)), ("seeds_theta", by_theta, (np_, count)),
+                                   ("seeds_x0", by_x0, (nx, count))):
+            _check_shape(name, array, shape)
+        if self._fixed.size and by_x0[self._fixed].any():
             raise InputError(f"seeds_x0 changes a state that is not among: {', '.join(self._states)}")
+        return count
 
     def _kernel(self, of_inputs: bool = False) -> SensitivityKernel:
         common = self._sampling

@@ -73,10 +73,8 @@ def with_ground(model: Model, inputs: ArrayLike, **values: float) -> np.ndarray:
     """Extends the driver's inputs (..., 3) by ground contact and wind, for a model with these inputs: (..., nu).
 
     `values` are constants by name, without the wheel for all wheels: `ground_friction=0.3, ground_friction_fl=0.9, wind_y=500.0`. Defaults:
-    level ground with the friction of the road on which the tyre was measured, no wind.
-
-    Raises:
-        InputError: the model has no such input, or a value is out of range.
+    level ground with the friction of the road on which the tyre was measured, no wind. Raises InputError: the model has no such input, or a
+    value is out of range.
     """
     driver = np.asarray(inputs, float)
     fields = model.inputs[driver.shape[-1]:]
@@ -145,10 +143,8 @@ class Simulator:
     def advance(self, u0: ArrayLike, u1: ArrayLike, n: int) -> None:
         """Advances n steps, the inputs (3,) (steering, throttle, brake), or all (nu,), linear from u0 to u1.
 
-        With three inputs, ground contact and wind stay as set by `meet`.
-
-        Raises:
-            SimulationDiverged: a state is not finite; `OutOfReach` beyond the travel of a wheel's linkage.
+        With three inputs, ground contact and wind stay as set by `meet`. Raises SimulationDiverged: a state is not finite; `OutOfReach`
+        beyond the travel of a wheel's linkage.
         """
         if len(u0) < len(self._u):  # type: ignore[arg-type]
             u0, u1 = self.complete(u0), self.complete(u1)

@@ -123,9 +123,7 @@ class Circle:
     present: tuple[float, float] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
-        _require_kind(self.kind)
-        require_steps(self.steps)
-        _require_present(self.present)
+        _require_motion(self)
         require_possible(self, "x", "y", "radius", "vx", "vy")
         if self.radius <= 0.0:
             raise InputError(f"radius is {self.radius:g} m; give more than 0")
@@ -134,12 +132,8 @@ class Circle:
 @dataclass(frozen=True, eq=False)
 class Polygon:
     """An obstacle: corners (n, 2) [m] at time 0 in either direction, closed implicitly, velocity [m/s], its kind of `OBSTACLE_KINDS`, and
-    `steps` that change velocity and heading; may be concave. present: as of a circle.
-
-    Raises:
-        InputError: fewer than 3 corners, one that is not finite or repeats, edges that cross or touch, an unknown kind, steps without
-            increasing times above 0, or never present.
-    """
+    `steps` that change velocity and heading; may be concave. present: as of a circle. Raises InputError: fewer than 3 corners, one that is
+    not finite or repeats, edges that cross or touch, an unknown kind, steps without increasing times above 0, or never present."""
 
     vertices: np.ndarray
     vx: float = 0.0
@@ -150,9 +144,7 @@ class Polygon:
     present: tuple[float, float] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
-        _require_kind(self.kind)
-        require_steps(self.steps)
-        _require_present(self.present)
+        _require_motion(self)
         require_possible(self, "vx", "vy")
         try:
             vertices = np.array(self.vertices, float)
@@ -346,9 +338,14 @@ def _intervals(obstacle: Circle | Polygon) -> list[tuple[float, ...]]:
     return rows
 
 
-def _require_present(present: tuple[float, float]) -> None:
-    if not present[0] < present[1]:
-        raise InputError(f"present is {quote(list(present))}; give the time from which on and a later one until which it is there [s]")
+def _require_motion(obstacle: Circle | Polygon) -> None:
+    if obstacle.kind not in OBSTACLE_KINDS:
+        kinds = tuple(filter(None, OBSTACLE_KINDS))
+        raise InputError(f"kind {quote(obstacle.kind)} is unknown{suggest(obstacle.kind, kinds, 'there are: ')}")
+    require_steps(obstacle.steps)
+    if not obstacle.present[0] < obstacle.present[1]:
+        raise InputError(f"present is {quote(list(obstacle.present))}; give the time from which on and a later one until which it is there "
+                         "[s]")
 
 
 def require_steps(steps: Sequence[MotionStep], where: str = "motion") -> None:
@@ -466,21 +463,11 @@ def convex_parts(vertices: np.ndarray) -> list[np.ndarray]:
     return [*triangles, np.array(remaining)]
 
 
-def require_finite(record: object, *names: str, where: str = "") -> None:
-    """Raises InputError, which begins with `where`, unless these fields are finite numbers."""
-    for name in names:
-        value = getattr(record, name)
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
-            raise InputError(f"{where}{name} is {quote(value)}; give a finite number")
-
-
-def _require_kind(kind: str) -> None:
-    if kind not in OBSTACLE_KINDS:
-        raise InputError(f"kind {quote(kind)} is unknown{suggest(kind, tuple(filter(None, OBSTACLE_KINDS)), 'there are: ')}")
-
-
 def require_possible(record: object, *names: str) -> None:
     """Raises InputError unless these fields are finite numbers within `lfdm_ros.bounds`."""
-    require_finite(record, *names)
-    for name in names:
-        require(name, getattr(record, name))
+    values = {name: getattr(record, name) for name in names}
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)) or not np.isfinite(value):
+            raise InputError(f"{name} is {quote(value)}; give a finite number")
+    for name, value in values.items():
+        require(name, value)

@@ -35,8 +35,7 @@ ROLL_STIFFNESS = {"jxz": "roll_yaw_inertia", "krof": "roll_stiffness_front", "kr
                    "brof": "roll_damping_front", "bror": "roll_damping_rear"}
 PITCH = {"jy": "pitch_inertia"}
 WHEEL = {"jw": "wheel_inertia", "r0": "wheel_radius"}
-ROLLING = {"rr": "rolling_resistance_coefficient", "rdyncoPn": "rolling_radius_weight_nominal",
-            "rdyncoP2n": "rolling_radius_weight_double"}
+ROLLING = {"rr": "rolling_resistance_coefficient", "rdyncoPn": "rolling_radius_weight_nominal", "rdyncoP2n": "rolling_radius_weight_double"}
 LOADS = {"pn": "tyre_nominal_load", "pnmax": "tyre_maximum_load"}
 _QUANTITIES = {"df{}0": "slope", "f{}m": "peak_force", "s{}m": "peak_slip", "f{}s": "sliding_force", "s{}s": "sliding_slip"}
 FORCE_TABLE = {key.format(letter) + suffix: f"tmeasy_{axis}_{quantity}_{load}"
@@ -45,8 +44,7 @@ FORCE_TABLE = {key.format(letter) + suffix: f"tmeasy_{axis}_{quantity}_{load}"
 CARCASS = {"cx": "carcass_stiffness_longitudinal", "cy": "carcass_stiffness_lateral",
             "dx": "carcass_damping_longitudinal", "dy": "carcass_damping_lateral"}
 _COULOMB = {"vCoulomb": ("coulomb_speed", 1.0), "frblendBegin": ("coulomb_blend_begin", 1.0), "frblendEnd": ("coulomb_blend_end", 3.0)}
-_SIZE = ("mu", "rimRadius", "vehicleType", "loadIndex", "maximumBearingCapacity", "inflationPressureDesign",
-         "inflationPressureUse")
+_SIZE = ("mu", "rimRadius", "vehicleType", "loadIndex", "maximumBearingCapacity", "inflationPressureDesign", "inflationPressureUse")
 
 # All keys of each kind of file; step, c0, c1, tyre width and keys that the library recomputes (fzRdynco, rdyncoCrit) have no effect.
 _IGNORED = ("step", "c0", "c1", "width", "fzRdynco", "rdyncoCrit")
@@ -298,11 +296,8 @@ _DRIVES = {0.5: {"4wd": True}, 0.0: {"4wd": False, "rearWheels": True}, 1.0: {"4
 
 
 def lfdm_files(vehicle: Vehicle) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Returns the content of each file by its stem, and a line for each property that the library lacks.
-
-    Raises:
-        InputError: the vehicle lacks what the library needs, such as an engine map or a TMeasy tyre.
-    """
+    """Returns the content of each file by its stem, and a line for each property that the library lacks. Raises InputError: the vehicle
+    lacks what the library needs, such as an engine map or a TMeasy tyre."""
     writer = _Writer(vehicle.parameters)
     tyre = "tmeasy" if vehicle.default_tyre != "tmeasy_nr" and writer.has(CARCASS) else "tmeasyNr"
     needed = (*MASS.values(), *UNSPRUNG.values(), *WHEEL.values(), *ROLLING.values(), *LOADS.values(), *FORCE_TABLE.values(),
@@ -342,13 +337,7 @@ class _Writer:
 
     def _rows(self, place: tuple[str, str], factors: tuple[float, ...] = (1.0, 1.0)) -> list[list[float]]:
         """Returns the rows of a table without padding."""
-        table = TABLES[place]
-        rows = [[self._p[name] * factor for name, factor in zip(names, factors)]
-                for names in zip(*(table.parameters(column) for column in table.columns))]
-        count = int(self._p[table.count]) if table.count else len(rows)
-        while not table.count and count > table.least and rows[count - 1] == rows[count - 2]:
-            count -= 1
-        return rows[:count]
+        return [[value * factor for value, factor in zip(row, factors)] for row in TABLES[place].rows(self._p)]
 
     def _built_in(self, name: str, value: float) -> None:
         if self._p.get(name, value) != value:

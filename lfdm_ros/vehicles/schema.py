@@ -84,6 +84,14 @@ class TableKey:
         """Returns the parameters of one column, in order."""
         return [f"{self.columns[column]}_{i}" for i in range(self.points)]
 
+    def rows(self, values: Mapping[str, float]) -> list[tuple[float, ...]]:
+        """Returns the rows of parameters by name, without padding."""
+        rows = list(zip(*([values[name] for name in self.parameters(column)] for column in self.columns)))
+        count = int(values[self.count]) if self.count else len(rows)
+        while not self.count and count > self.least and rows[count - 1] == rows[count - 2]:
+            count -= 1
+        return rows[:count]
+
 
 # Section and key of the tables.
 TABLES: dict[tuple[str, str], TableKey] = {
@@ -203,11 +211,6 @@ def _shipped_groups() -> dict[str, KeyGroup]:
     for actuator in _keys(body.SECTIONS["actuators"]):
         add(actuator, "an actuator", {"actuators": (actuator,)})
     return groups
-
-
-def required_sections() -> tuple[str, ...]:
-    """Returns the mandatory sections."""
-    return tuple({section: None for group in _shipped_groups().values() if group.required for section in group.keys})
 
 
 def _groups() -> dict[str, KeyGroup]:

@@ -82,24 +82,15 @@ TIME = 'second'
 
 
 def tir_text(parameters: Mapping[str, float], name: str) -> str:
-    """Returns the .tir file of a vehicle's tyre in SI; `read_tir` restores the coefficients to the last bit.
-
-    Args:
-        parameters, name: of the vehicle; the name is for messages.
-
-    Raises:
-        InputError: the vehicle has no tyre of the Magic Formula.
-    """
+    """Returns the .tir file of a vehicle's tyre in SI; `read_tir` restores the coefficients to the last bit. parameters, name: of the
+    vehicle; the name is for messages. Raises InputError: the vehicle has no tyre of the Magic Formula."""
     fields = [field for field in _FIELDS.values() if field.name in parameters]
     if not {field.name for field in PARAMETERS} <= {field.name for field in fields}:
         raise InputError(f"vehicle '{name}' has no tyre of the Magic Formula (tyre: {{tir: FILE.tir}}); a .tir file holds no other")
-    lines = [f"FITTYP = {parameters['mf_version']:g}", f"TYRESIDE = '{_side(parameters['mf_tyreside'])}'"]
+    side = min(_SIDES, key=lambda side: abs(_SIDES[side] - parameters["mf_tyreside"]))
+    lines = [f"FITTYP = {parameters['mf_version']:g}", f"TYRESIDE = '{side}'"]
     lines += [f"{field.symbol} = {parameters[field.name]!r}" for field in fields if field.symbol not in ("VERSION", "TYRESIDE")]
     return _HEADER + "\n".join(lines) + "\n"
-
-
-def _side(value: float) -> str:
-    return min(_SIDES, key=lambda side: abs(_SIDES[side] - value))
 
 
 def _number(text: str, where: str) -> float:

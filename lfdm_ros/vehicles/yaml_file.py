@@ -35,7 +35,8 @@ def load_vehicle(source: str | os.PathLike[str], changes: Sequence[str] = ()) ->
     """
     path = find_config("vehicles", source)
     document = _read_with_base(path)
-    documents.mapping(document, str(path), schema.required_sections(), document)
+    required = dict.fromkeys(section for group in schema.GROUPS.values() if group.required for section in group.keys)
+    documents.mapping(document, str(path), tuple(required), document)
     parameters: dict[str, float] = {}
     sources: dict[str, str] = {}
     document, sensors = _take_sensors(document, str(path))
@@ -98,14 +99,19 @@ def _take_sensors(document: dict[str, Any], path: str) -> tuple[dict[str, Any], 
 
 def _change(text: str, vehicle: Vehicle) -> tuple[str, float]:
     """Parses one of `changes`."""
-    name, equals, value = text.partition("=")
+    name, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         raise InputError(f"change {quote(text)} of vehicle '{vehicle.name}': write NAME=VALUE, in SI units")
-    return name.strip(), check(name.strip(), documents.parse_yaml(value, f"change {quote(text)}"), f"change of vehicle '{vehicle.name}'")
+    return name, check(name, documents.parse_yaml(value, f"change {quote(text)}"), f"change of vehicle '{vehicle.name}'")
 
 
 def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "") -> None:
-    """Writes the vehicle as YAML, in SI, such that `load_vehicle` restores it to the last digit; `note`: leading comment."""
+    """Writes the vehicle as `vehicle_text`."""
+    write_text(Path(path), vehicle_text(vehicle, note))
+
+
+def vehicle_text(vehicle: Vehicle, note: str = "") -> str:
+    """Returns the vehicle as YAML, in SI, such that `load_vehicle` restores it to the last digit; `note`: leading comment."""
     def entry(names: list[str], value: Any) -> dict[str, Any]:
         out = {"value": value, "unit": schema.DECLARED[names[0]].unit}
         return {**out, "source": vehicle.sources[names[0]]} if vehicle.sources.get(names[0]) else out
@@ -127,7 +133,7 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "")
             table = schema.TABLES[section, key]
             names = {column: table.parameters(column) for column in table.columns}
             if all(name in vehicle.parameters for column in names.values() for name in column):
-                rows = _row_count(table, names, vehicle.parameters)
+                rows = len(table.rows(vehicle.parameters))
                 entries[key] = {column: entry(points, [vehicle.parameters[n] for n in points[:rows]]) for column, points in names.items()}
         if entries:
             document[section] = entries
@@ -136,8 +142,7 @@ def save_vehicle(vehicle: Vehicle, path: str | os.PathLike[str], note: str = "")
         document.setdefault("sensors", {})[name] = {**sensor, **places}
     # Flat entries are written on one line.
     text = yaml.dump(document, sort_keys=False, width=200, allow_unicode=True, default_flow_style=None)
-    comment = "".join(f"# {line}\n" for line in textwrap.wrap(note, 138))
-    write_text(Path(path), comment + text)
+    return "".join(f"# {line}\n" for line in textwrap.wrap(note, 138)) + text
 
 
 def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, Any]:
@@ -157,16 +162,6 @@ def _section(document: Mapping[str, Any], section: str, path: str) -> dict[str, 
     if section == "powertrain" and "motor_map" in present and "gears" in present:
         raise InputError(f"{where}: motor_map and gears are two powertrains; give one")
     return entries
-
-
-def _row_count(table: schema.TableKey, names: Mapping[str, list[str]], parameters: Mapping[str, float]) -> int:
-    if table.count:
-        return int(parameters[table.count])
-    rows = [tuple(parameters[column[i]] for column in names.values()) for i in range(table.points)]
-    count = table.points
-    while count > table.least and rows[count - 1] == rows[count - 2]:
-        count -= 1
-    return count
 
 
 def _read_table(node: Any, table: schema.TableKey, where: str, parameters: dict[str, float], sources: dict[str, str]) -> None:

@@ -105,7 +105,7 @@ def test_a_vector_that_a_branch_and_what_follows_use(tmp_path):
 def test_a_batch(tmp_path, lanes, real):
     """The kernel of calibrations, against LLVM's."""
     count, samples = 16, 6
-    call = in_c(batch_text(MODEL, real, False, "half_implicit", lanes), tmp_path, *c_compiler.VECTORS).batch
+    call = in_c(batch_text(MODEL, real, False, lanes), tmp_path, *c_compiler.VECTORS).batch
     call.argtypes = [POINTER] * 7 + [INTEGER] * 6 + [REAL] * 2
     p = VEHICLE.vector(MODEL)[:, None] * np.linspace(0.9, 1.1, count)
     x0 = np.repeat(initial_state(MODEL, VEHICLE, vx=12.0)[:, None], count, 1)

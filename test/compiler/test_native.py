@@ -84,25 +84,24 @@ def mode(folder: Path) -> int:
 
 def test_the_folder_is_private(home, capsys) -> None:
     home.mkdir(parents=True, mode=0o755)
-    code_cache.store("a.o", b"code")
-    assert code_cache.cache_directory() == home and code_cache.stored("a.o") == b"code"
+    code_cache.cached("a.o", lambda: b"code")
+    assert code_cache.cache_directory() == home and code_cache.cached("a.o", lambda: b"new") == b"code"
     assert mode(home) == mode(home / code_cache.fingerprint()) == 0o700
     assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize("below", [False, True])
 def test_code_that_others_could_have_put_there_is_not_read(home, tmp_path, monkeypatch, capsys, below) -> None:
-    code_cache.store("a.o", b"code")
+    code_cache.cached("a.o", lambda: b"code")
     open_to_all = home / code_cache.fingerprint() if below else home
     open_to_all.chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "cache")  # by another name, as a folder is looked at once in a process
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
-    assert code_cache.stored("a.o") is None
-    code_cache.store("a.o", b"other")
+    assert code_cache.cached("a.o", lambda: b"other") == b"other"
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and str(tmp_path / "link" / "lfdm_ros") in said and "others can write to it" in said
     if not below:
-        assert code_cache.stored("a.o") == b"other"
+        assert code_cache.cached("a.o", lambda: b"new") == b"other"
         assert mode(code_cache.cache_directory()) == 0o700 and code_cache.cache_directory().parent == home.parents[1]
 
 
@@ -128,7 +127,7 @@ def test_code_of_other_sources_goes_when_it_is_old_or_much(home, monkeypatch) ->
         used = code_cache.time.time() - (code_cache.AGE + 1.0 if name in ("old", "other") else 60.0 * age)
         os.utime(folder, (used, used))
     home.chmod(0o700)
-    code_cache.store("a.o", b"code")
+    code_cache.cached("a.o", lambda: b"code")
     assert {path.name for path in home.iterdir()} == {names["third"], names["second"], names["other"], code_cache.fingerprint()}
 
 

@@ -74,7 +74,7 @@ def test_every_model_is_lowered(name: str, spec: str) -> None:
     (target, lanes, machine), model = PROCESSORS[name], get_model(spec)
     texts = [advance_text(model)]
     if spec != "multibody_hmmwv":  # a minute
-        texts.append(batch_text(model, "float", False, "half_implicit", lanes["float"]))
+        texts.append(batch_text(model, "float", False, lanes["float"]))
     if spec.startswith("eight_dof"):
         texts.append(sensitivity_text(model, [0, 1], [3], "half_implicit"))
     for text in texts:
