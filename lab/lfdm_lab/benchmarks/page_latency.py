@@ -22,7 +22,7 @@ import psutil
 
 from lfdm_lab.cli.bench import Measurement
 from lfdm_lab.page_client import PageClient, find_url
-from lfdm_lab.stacks.commands import hear_commands
+from lfdm_lab.stacks.commands import observe_commands
 from lfdm_ros.errors import InputError
 
 STEPS, LOSSES, CPU_SECONDS = 60, 100, 10.0
@@ -77,7 +77,7 @@ def _listen(commands: list[tuple[float, float]], ended: threading.Event) -> None
     def on_command(message: Any) -> None:
         commands.append((time.monotonic(), message.brake))
 
-    hear_commands(on_command, ended)
+    observe_commands(on_command, ended)
 
 
 async def _url(log: Path) -> str:

@@ -98,7 +98,7 @@ def _attack_server(seed: int) -> dict[str, Any]:
 def _attack_stack(seed: int) -> dict[str, Any]:
     """Attacks the node of a stack, in this process."""
     from lfdm_lab.stacks.attack import alone
-    from lfdm_lab.stacks.commands import hear_commands
+    from lfdm_lab.stacks.commands import observe_commands
     from lfdm_lab.stacks.page_attack import PATIENT, PageAttack
     from lfdm_ros.stacks.compose import run_stack
 
@@ -121,7 +121,7 @@ def _attack_stack(seed: int) -> dict[str, Any]:
     def on_command(message: Any) -> None:
         watch.take((message.steering, message.throttle, message.brake))
 
-    listener = threading.Thread(target=partial(hear_commands, on_command, ended), daemon=True)
+    listener = threading.Thread(target=partial(observe_commands, on_command, ended), daemon=True)
     for thread in (threading.Thread(target=attack, daemon=True), listener):
         thread.start()
     try:

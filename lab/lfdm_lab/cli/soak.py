@@ -68,30 +68,30 @@ def run(args: argparse.Namespace) -> int:
             (folder / _RECIPE).write_text(RECIPE, encoding="utf-8")
             overrides = {"watch_directory": str(folder / "watched"), "recipe": str(folder / _RECIPE), "store": str(folder / "store"),
                          **overrides}
-        found = soak(name, args.bag or folder / "bag", seconds=args.duration, speed=speed, wall=args.wall,
-                     composed=args.composed, page=args.page, overrides=overrides,
-                     tell=lambda line: print(line, file=sys.stderr, flush=True))
+        result = soak(name, args.bag or folder / "bag", seconds=args.duration, speed=speed, wall=args.wall,
+                      composed=args.composed, page=args.page, overrides=overrides,
+                      report=lambda line: print(line, file=sys.stderr, flush=True))
     if args.json is not None:
-        write_text(args.json, json.dumps(found.record(), indent=2) + "\n")
-    print(_table(found))
+        write_text(args.json, json.dumps(result.record(), indent=2) + "\n")
+    print(_table(result))
     if args.figure is not None:
-        all_of = [*found.processes, *([found.total] if found.total else [])]
-        save_figure(draw_values([("growth [MB/h], 95 %", [NamedValue(g.name, g.slope, g.low, g.high) for g in all_of]),
+        growths = [*result.processes, *([result.total] if result.total else [])]
+        save_figure(draw_values([("growth [MB/h], 95 %", [NamedValue(g.name, g.slope, g.low, g.high) for g in growths]),
                                  ("memory at the end, from that after the warm-up [MB]",
-                                  [NamedValue(g.name, g.end, min(g.start, g.end), max(g.start, g.end)) for g in all_of])]), args.figure)
-    for failure in found.failures:
+                                  [NamedValue(g.name, g.end, min(g.start, g.end), max(g.start, g.end)) for g in growths])]), args.figure)
+    for failure in result.failures:
         print(f"lfdm soak: {failure}", file=sys.stderr)
-    return 1 if found.failures else 0
+    return 1 if result.failures else 0
 
 
-def _table(found: Any) -> str:
-    lines = [f"{found.stack}: simulated {found.simulated_seconds:.1f} s in {found.wall_seconds:.1f} s, {found.speed_factor:.2f} x real "
-             f"time, {found.laps} times back to the start; exit status {found.exit_status}",
+def _table(result: Any) -> str:
+    lines = [f"{result.stack}: simulated {result.simulated_seconds:.1f} s in {result.wall_seconds:.1f} s, {result.speed_factor:.2f} x real "
+             f"time, {result.laps} times back to the start; exit status {result.exit_status}",
              f"{'process':24} {'MB':>8} {'at the end':>10} {'growth':>8} {'MB/h':>8} {'CPU s/s':>8}  "
              f"{'95 % of MB/h':20} {'files':14} sockets"]
-    for g in (*found.processes, *([found.total] if found.total else [])):
+    for g in (*result.processes, *([result.total] if result.total else [])):
         lines.append(f"{g.name:24} {g.start:8.1f} {g.end:10.1f} {100 * g.share:7.2f}% {g.slope:8.1f} {g.cost:8.3f}  "
                      f"{f'{g.low:.1f} to {g.high:.1f}':20} {', '.join(map(str, g.files)):14} {', '.join(map(str, g.sockets))}")
     lines.append("files, sockets: after the warm-up, at the end, at most")
-    lines.append(f"shared memory: {found.segments_most} segments at most, {len(found.segments_left)} left; bag: {found.bag}")
+    lines.append(f"shared memory: {result.segments_most} segments at most, {len(result.segments_left)} left; bag: {result.bag}")
     return "\n".join(lines)

@@ -128,7 +128,7 @@ def test_what_a_study_of_driving_costs_is_told_from_its_first_run_on(capsys: pyt
     for done, left in ((400, math.nan), (1, 22_000.0), (2, 21_900.0), (9, 5_400.0), (1791, 90.0), (1800, 0.0)):
         study_control.print_progress(done, 1800, left)
     assert capsys.readouterr().err.splitlines() == [
-        "400 of 1800 runs, taken from the runs that are kept", "1 of 1800 runs, 6 h 7 min left", "9 of 1800 runs, 90 min left",
+        "400 of 1800 runs, taken from earlier runs", "1 of 1800 runs, 6 h 7 min left", "9 of 1800 runs, 90 min left",
         "1791 of 1800 runs, 90 s left", "1800 of 1800 runs"]
 
 

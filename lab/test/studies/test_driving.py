@@ -119,8 +119,8 @@ def test_dense_fields_are_counted_told_and_drawn():
         (1.0, 40, "mpc", 2, 2, 0, 0, 0), (1.0, 40, "kinematic", 2, 2, 0, 0, 0), (8.0, 40, "mpc", 2, 0, 1, 0, 1),
         (8.0, 40, "kinematic", 2, 0, 1, 1, 0)]
     assert rows[3]["collisions_95"] == [round(limit, 4) for limit in binomial_interval(1, 2)] and rows[2]["ratio"] is None
-    assert tables.touches_nothing(rows)  # the kinematic may
-    assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
+    assert tables.is_collision_free(rows)  # the kinematic may
+    assert not tables.is_collision_free([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)
     assert dict(zip(heads, cells[3]))["collisions"] == "1 (1 to 99 %)" and dict(zip(heads, cells[2]))["unfinished"] == "1"
     assert "obstacle_field_40 seed 2, 8 times as dense, kinematic: hit circle 3 at 2.5 m/s after 20.0 s" in failures(runs)

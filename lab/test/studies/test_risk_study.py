@@ -8,10 +8,10 @@ import pytest
 from lfdm_lab.studies import driven_episodes, pictures, risk_validation
 from lfdm_ros.sharing.risk import RiskSettings
 
-QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk_validation.HAND, horizon=1.5)
+QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk_validation.REMNANT, horizon=1.5)
 
 
-def told_and_true(predicted, true, seed=1, count=4000):
+def predicted_and_true(predicted, true, seed=1, count=4000):
     """Results of episodes whose failures come at `true` where `predicted` was said; both functions of a uniform number."""
     rng = np.random.default_rng(seed)
     u = rng.random(count)
@@ -21,12 +21,12 @@ def told_and_true(predicted, true, seed=1, count=4000):
 
 
 def test_a_probability_that_is_right_is_found_right():
-    known = risk_validation.summarise(told_and_true(lambda u: u**2, lambda u: u**2))["known"]
+    known = risk_validation.summarise(predicted_and_true(lambda u: u**2, lambda u: u**2))["known"]
     assert known["slope"] == pytest.approx(1.0, abs=4.0 * known["slope_se"]) and known["slope_se"] < 0.03
     # Brier skill of a probability that is right: the variance of what is said, over that of what happens.
     p = np.linspace(0.0, 1.0, 100_001) ** 2
     assert known["brier_skill"] == pytest.approx(p.var() / (p.mean() * (1.0 - p.mean())), abs=0.03)
-    assert known["expected_calibration_error"] < 0.03 and risk_validation.is_right(known)
+    assert known["expected_calibration_error"] < 0.03 and risk_validation.is_calibrated(known)
     assert sum(row["episodes"] for row in known["rows"]) == known["episodes"] == 4000
     assert all(row["lower"] <= row["observed"] <= row["upper"] for row in known["rows"])
 
@@ -38,7 +38,7 @@ def test_a_probability_that_is_right_is_found_right():
     (lambda u: 1.0 - u, lambda u: u),  # the wrong way round
     (lambda u: np.minimum(u + 0.1, 1.0), lambda u: u)])  # always too much
 def test_one_that_is_wrong_is_found_wrong(predicted, true):
-    assert not risk_validation.is_right(risk_validation.summarise(told_and_true(predicted, true))["known"])
+    assert not risk_validation.is_calibrated(risk_validation.summarise(predicted_and_true(predicted, true))["known"])
 
 
 def test_measures_are_judged_by_what_they_foretell():
@@ -73,26 +73,26 @@ def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
 
     again = risk_validation.work(risk_validation.Episodes("known", 4, 1, QUICK))
     assert without_time(again) == without_time(first)[1:]
-    # What a world is not told does not change what is predicted.
+    # A difference that the risk does not know of does not change the prediction.
     slippery = risk_validation.work(risk_validation.Episodes("slippery", 3, 2, QUICK))
     assert [e["predicted"] for e in slippery["episodes"]] == [e["predicted"] for e in first["episodes"]]
-    told = risk_validation.work(risk_validation.Episodes("slippery_told", 3, 2, QUICK))
-    assert [e["predicted"] for e in told["episodes"]] != [e["predicted"] for e in first["episodes"]]
+    known = risk_validation.work(risk_validation.Episodes("slippery_told", 3, 2, QUICK))
+    assert [e["predicted"] for e in known["episodes"]] != [e["predicted"] for e in first["episodes"]]
 
 
 def test_an_operator_who_drives_is_learned_before_the_question():
-    """The person of a seed, on the lane that it has; the same in each run."""
+    """The operator of a seed, on the seed's lane; the same in each run."""
     world = risk_validation.WORLDS["slow"]
     short = replace(world, driving=replace(world.driving, learned=20.0))
     first, again = (risk_validation.episode(short, 3, QUICK) for _ in range(2))
     assert {**first, "seconds": 0.0} == {**again, "seconds": 0.0}
     assert first["surprised"] is None and set(first["predicted"]) == set(first["happened"])
-    told, draws = risk_validation.situation_of(3)[0], risk_validation.situation_of(3)[1].draws
-    asked = driven_episodes.question(short.driving, 3, told, told, "eight_dof", "fiala", draws, QUICK).situation
-    # The person's delay is within 20 % of the world's, in steps of 0.05 s; the commands are of now.
-    assert 0.6 < asked.operator_posterior.delay[0] < 1.05 and asked.operator.time == pytest.approx(asked.time, abs=0.011)
-    assert abs(asked.corridor.path.project(*np.array([[asked.value("x")], [asked.value("y")]]))[1][0]) < 8.0
-    away = np.hypot(*(asked.obstacles.centres - [asked.value("x"), asked.value("y")]).T)
+    nominal, draws = risk_validation.situation_of(3)[0], risk_validation.situation_of(3)[1].draws
+    situation = driven_episodes.drive_until_assessment(short.driving, 3, nominal, nominal, "eight_dof", "fiala", draws, QUICK).situation
+    # The operator's delay is within 20 % of the world's, in steps of 0.05 s; the command is current.
+    assert 0.6 < situation.operator_posterior.delay[0] < 1.05 and situation.operator.time == pytest.approx(situation.time, abs=0.011)
+    assert abs(situation.corridor.path.project(*np.array([[situation.value("x")], [situation.value("y")]]))[1][0]) < 8.0
+    away = np.hypot(*(situation.obstacles.centres - [situation.value("x"), situation.value("y")]).T)
     assert (away > 5.0).all()
 
 
@@ -108,9 +108,9 @@ def test_work_is_shared_out_and_kept_by_what_it_depends_on():
 
 
 def test_diagram():
-    worlds = risk_validation.summarise(told_and_true(lambda u: u, lambda u: u, count=200))
+    worlds = risk_validation.summarise(predicted_and_true(lambda u: u, lambda u: u, count=200))
     figure = pictures.draw_reliability(worlds)
     assert figure is not None and "known" in figure.axes[0].get_title()
     assert pictures.draw_reliability({}) is None
     heads, rows = risk_validation.table(worlds)
-    assert len(heads) == len(rows[0]) and "as it is told" in rows[0][0]
+    assert len(heads) == len(rows[0]) and "as assumed" in rows[0][0]
