@@ -1,7 +1,7 @@
-"""A vehicle's step as C: nanoseconds beside those of our own machine code, by options of the compiler.
+"""A vehicle's step as C code: time compared with the package's machine code, by compiler options.
 
-`lfdm bench c_code`. One vehicle swerves for SECONDS at 1 ms, in one call; processor time, the best of REPEATS runs of each in turn, so that
-all see the same machine. `vectors` are the wheels in vectors of gcc; `fmu` is one fmi2DoStep of the exported FMU.
+`lfdm bench c_code`. One vehicle swerves for SECONDS at 1 ms, in one call; processor time, the fastest of REPEATS alternating runs.
+`vectors`: the wheels in vectors of gcc; `fmu`: one fmi2DoStep of the exported FMU.
 """
 
 import ctypes
@@ -30,14 +30,13 @@ SECONDS, STEP, SPEED = 3.0, 1e-3, 15.0
 REPEATS = 30
 _FAST = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-freciprocal-math",
          "-fno-if-conversion", *(("-mprefer-vector-width=256",) if platform.machine() == "x86_64" else ()))
-# Of each C: the wheels in vectors, options.
+# By name: wheels in vectors, compiler options.
 VARIANTS = {"vectors_o3_native": (True, _FAST), "c99_o2": (False, ("-O2",)), "c99_o3_native": (False, _FAST)}
 BEFORE, AFTER = np.array([0.0, 0.3, 0.0]), np.array([0.1, 0.4, 0.0])
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench c_code`, or those of the models that match `only`. Raises InputError: no model matches; there is
-    no C compiler."""
+    """Measures the models that match `only`. Raises InputError: no model matches, or no C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise InputError("lfdm bench c_code needs a C compiler: apt install gcc")
@@ -105,7 +104,7 @@ def _c(subject: subjects.Subject, compiler: str, source: Path, vectors: bool, op
 
 
 def _fmu(subject: subjects.Subject, path: Path) -> Callable[[], object]:
-    """Returns a run of the FMU's library: its state restored, inputs and their slopes, one step of all seconds."""
+    """Returns a run of the FMU's library: restores its state, sets inputs and their slopes, and makes one step of SECONDS."""
     export = exported(subject.vehicle, subject.model.name)
     path.write_bytes(library(export, own_platform(), "fmi2.c", "token"))
     fmi, pointer, real, size = ctypes.CDLL(str(path)), ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t

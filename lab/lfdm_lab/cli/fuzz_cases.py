@@ -1,4 +1,4 @@
-"""Cases of `lfdm fuzz bags` and `lfdm fuzz files`: damaged recordings and damaged files, and the readers that are given them."""
+"""Cases of `lfdm fuzz bags` and `lfdm fuzz files`: damaged recordings and files, and their readers."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,8 @@ from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
 
-LIMIT = 60.0  # [s] for one case, on a busy machine
+LIMIT = 60.0  # [s] on a busy machine
+
 # ---- bags ----------------------------------------------------------------------------------------------------------------
 
 
@@ -26,17 +27,17 @@ def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> I
         good: recording to damage; by default a short drive in MCAP or SQLite.
     """
     _warm_up_bags()
-    own = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
+    examples = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
     if good is None:
-        for storage, path in own.items():
+        for storage, path in examples.items():
             fuzzing.good_bag(path, storage)
     for seed in seeds:
         rng = Random(f"bags {seed}")
-        source = good or own[rng.choice(("mcap", "mcap", "sqlite3"))]
+        source = good or examples[rng.choice(("mcap", "mcap", "sqlite3"))]
         bad = folder / f"bag_{seed}"
         damage = fuzzing.damage_bag(source, bad, rng)
         predicted = rng.random() < 0.2
-        yield Case(seed, f"{source.name}: {damage.what}", partial(_read_bag, bad, predicted), LIMIT, partial(judge_bag, damage))
+        yield Case(seed, f"{source.name}: {damage.description}", partial(_read_bag, bad, predicted), LIMIT, partial(judge_bag, damage))
 
 
 def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
@@ -67,13 +68,14 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
 
 def judge_bag(damage: fuzzing.Damage, found: CaseResult) -> CaseResult:
     """Checks that all undamaged messages are still read."""
-    if found.outcome == REFUSED and damage.least > 0:
-        return CaseResult(LOST, f"at least {damage.least} messages are there; {found.text}")
+    least = damage.min_messages
+    if found.outcome == REFUSED and least > 0:
+        return CaseResult(LOST, f"at least {least} messages are undamaged; {found.text}")
     if found.outcome != ANSWER:
         return found
     count = found.value["messages"]
-    if count < damage.least or (damage.exact and count != damage.least):
-        return CaseResult(LOST, f"{count} messages read where {damage.least} are there; {found.value['note']}")
+    if count < least or (damage.exact and count != least):
+        return CaseResult(LOST, f"{count} messages read of {least} undamaged; {found.value['note']}")
     return found
 
 
@@ -95,7 +97,7 @@ topics:
     fields: {vx: v, "wheel_speeds[0]": v / wheel_radius}
     text: {header.frame_id: odom}
 """
-# In the keys of the library LFDM: a car of scale 1:6 with a tyre given by its size.
+# JSON of the C++ library LFDM: a 1:6 scale car with a tyre given by its size.
 _LFDM = {
     "car": {"a": 0.3, "b": 0.25, "m": 6.0, "h": 0.08, "jz": 0.4, "muf": 0.5, "mur": 0.5, "nonLinearSteer": True,
             "steerMap": [[-1, -0.4], [0, 0.0], [1, 0.4]], "maxSteer": 0.4, "upshiftRPM": 10000, "downshiftRPM": -10000, "gearRatios": [0.2],
@@ -107,7 +109,7 @@ _LFDM = {
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of file: its sources, the damage to them, and the reader that is tried."""
+    """A kind of file: its sources, the damage to them, and the reader under test."""
 
     name: str
     sources: Callable[[], Sequence[Path | str]]
@@ -117,7 +119,7 @@ class _Kind:
 
 
 def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) -> Iterator[Case]:
-    """Yields damaged files of every kind that the package reads, and values for --set.
+    """Yields damaged files of every kind that the package reads, and values of --set.
 
     Args:
         kinds: some of FILE_KINDS; empty: all.
@@ -234,7 +236,7 @@ def _read_memory(path: Path, rng: Random) -> None:
 
 
 def _read_set(path: Path, rng: Random) -> None:
-    """Parses a text as given to --set of `lfdm up` and of `lfdm drive`."""
+    """Parses a text as --set of `lfdm up` or of `lfdm drive`."""
     from lfdm_lab.cli.study_control import parse_settings
     from lfdm_ros.control.settings import SETTINGS
     from lfdm_ros.stacks.stack import load_stack, parse_override
@@ -264,7 +266,7 @@ _MEMORY = json.dumps({
     "taken": {"2": {"path": "bags/a", "time": "", "outcome": "done", "failed_with": ""}},
     "job": {"id": "3", "recipe": "hmmwv_demo", "bags": ["bags/a"], "fresh": ["2"], "out": "out", "continue_from": 0, "deaths": 0}})
 
-# Small: a field of a hundred thousand nodes for each damage would be all that is fuzzed.
+# Small, as generating a large field would dominate the run time.
 _GROUND = f"""
 area: {{x: [-5.0, 15.0], y: [-5.0, 5.0], spacing: 1.0}}
 seed: 4
@@ -304,7 +306,7 @@ FILE_KINDS = tuple(kind.name for kind in _KINDS)
 
 
 def _warm_up_bags() -> None:
-    """Imports and makes once all that each case would make anew in its own process."""
+    """Imports and compiles once for all cases, which are forks of this process."""
     import lfdm_ros.calibration.report
     import lfdm_ros.calibration.validation  # noqa: F401
     from lfdm_ros.bags.typestore import typestore
@@ -316,7 +318,7 @@ def _warm_up_bags() -> None:
 
 
 def _warm_up_files() -> None:
-    """Imports and makes once, as `_warm_up_bags` does, all that each case of files would make anew."""
+    """Imports and compiles once for all cases of files."""
     import lfdm_ros.cli.bag
     import lfdm_ros.cli.simulate
     import lfdm_ros.cli.vehicle  # noqa: F401
@@ -336,5 +338,5 @@ def _warm_up_files() -> None:
 
 
 def limited(cases: Iterator[Case], limit: float | None) -> Iterator[Case]:
-    """Replaces the time limit [s] of the cases; None keeps theirs."""
+    """Replaces the time limit [s] of the cases; None: no change."""
     return cases if limit is None else (replace(case, limit=limit) for case in cases)

@@ -1,4 +1,4 @@
-"""Messages that no sensible node sends: extreme numbers, NaN, odd lengths, strange texts, wrong stamps, bytes that are no message."""
+"""Hostile messages: extreme numbers, NaN, odd lengths, strange texts, wrong stamps, invalid bytes."""
 
 from random import Random
 from typing import Any
@@ -10,17 +10,13 @@ from lfdm_lab.fuzzing.trees import INTEGERS, NUMBERS, TEXTS, corrupt
 from lfdm_ros.bags.typestore import build_message, typestore
 
 _LENGTHS = (0, 1, 2, 7, 360, 5000)
-HUGE = 100_000  # elements of a long path; now and then
-# Numbers that a vehicle could have, so that a message is not odd in every field.
+HUGE = 100_000  # elements of a long sequence
+# Plausible numbers for the other fields.
 _USUAL = (0.0, 0.1, -0.1, 1.0, 5.0, 20.0)
 
 
 def hostile_cdr(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[bytes, str]:
-    """Returns a message of a type in CDR, and a description of its odd values.
-
-    Args:
-        now_ns: a stamp that would be right.
-    """
+    """Returns a message of a type in CDR, and a description of its odd values; now_ns: a plausible stamp."""
     values, what = hostile_values(msgtype, rng, now_ns)
     cdr = bytes(typestore().serialize_cdr(build_message(msgtype, values), msgtype))
     if rng.random() < 0.1:
@@ -63,10 +59,9 @@ def _field(description: Any, rng: Random, share: float, number: float | None, no
     else:
         length = rng.choice((*_LENGTHS, HUGE)) if depth == 0 and rng.random() < max(share, 0.3) else rng.choice((0, 1, 3))
         length = min(length, size) if size else length
-    if element[0] == Nodetype.BASE and element[1][0] != "string":
-        few = [_field(element, rng, share, number, now_ns, depth + 1) for _ in range(min(length, 16))]
-        return _array(element[1][0], few, length)
     few = [_field(element, rng, share, number, now_ns, depth + 1) for _ in range(min(length, 16))]
+    if element[0] == Nodetype.BASE and element[1][0] != "string":
+        return _array(element[1][0], few, length)
     if element[0] == Nodetype.NAME:
         built = [build_message(element[1], one) for one in few]
         return [built[i % len(built)] for i in range(length)] if built else []

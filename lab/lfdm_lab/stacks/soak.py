@@ -345,7 +345,7 @@ def _assess(result: SoakResult, log: str, samples: _Samples, segments: set[str],
     """Assesses the run and fills `result`. segments: created by the processes, not present before."""
     if not samples:
         lines = [line for line in log.splitlines() if line.strip()]
-        raise InputError(f"{result.stack} did not run: {lines[-1] if lines else 'nothing was said'}")
+        raise InputError(f"{result.stack} did not run: {lines[-1] if lines else 'no output'}")
     # Without short-lived children.
     early, late = (share * result.wall_seconds for share in (0.25, 0.9))
     long_lived = {process: rows for process, rows in samples.items() if rows[0].wall <= early and rows[-1].wall >= late}

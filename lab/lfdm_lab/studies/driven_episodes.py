@@ -1,4 +1,4 @@
-"""Episodes of an operator in closed loop on a winding lane, who is disturbed and drives on without intervention.
+"""Episodes of an operator in closed loop on a winding lane with a disturbance and without intervention.
 
 First the operator drives for a while; delay, gains and remnant are learned from that. Shortly before the assessment a disturbance changes
 the heading, to which the operator has not fully responded yet. No operator equals the learned model: all have neuromuscular lag; `preview`

@@ -198,7 +198,7 @@ def trial_vehicle(trial: Trial) -> Vehicle:
 
 
 def trial_scenario(trial: Trial) -> Scenario:
-    """Loads the trial's scenario, or generates its lane change."""
+    """Returns the trial's scenario, or generates its lane change."""
     if trial.speed is None:
         return load_scenario(trial.scenario, trial.seed, trial.density)
     course = COURSES[trial.scenario](**LANE_CHANGES[trial.scenario], speed=trial.speed, approach=APPROACH)

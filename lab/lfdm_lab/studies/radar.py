@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies import STUDIES, grouped
 from lfdm_lab.studies.driving import CACHE_DEPENDENCIES as DRIVING
 from lfdm_lab.studies.driving import make_driver
 from lfdm_ros.cache_key import cache_key
@@ -124,7 +124,7 @@ def table(runs: Sequence[dict[str, Any]]) -> Table:
     heads = ["place", "speed [m/s]", "sensors", "runs", "collisions", "velocity known after [s], median (worst)",
              "least clearance [m], median (worst)", "time to the goal [s]"]
     rows = []
-    for (place, speed, sensors), group in _groups(runs).items():
+    for (place, speed, sensors), group in grouped(runs, "place", "speed", "sensors").items():
         known = [math.inf if run["until_known"] is None else run["until_known"] for run in group]
         clear = [run["least_clearance"] for run in group]
         times = [run["reached"] for run in group if run["reached"] is not None]
@@ -138,15 +138,9 @@ def draw(runs: Sequence[dict[str, Any]]) -> Figure:
     """Draws the medians and ranges of `table`, without velocities that stayed unknown."""
     panels = []
     for label, key in (("velocity known after [s]", "until_known"), ("least clearance [m]", "least_clearance")):
-        found = {name: [run[key] for run in group if run[key] is not None] for name, group in _groups(runs).items()}
+        found = {name: [run[key] for run in group if run[key] is not None]
+                 for name, group in grouped(runs, "place", "speed", "sensors").items()}
         values = [NamedValue(f"{place}, {speed:g} m/s, {sensors}", float(np.median(group)), min(group), max(group))
                   for (place, speed, sensors), group in found.items() if group]
         panels.append((f"{label}, median and range", values))
     return draw_values(panels)
-
-
-def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, float, str], list[dict[str, Any]]]:
-    groups: dict[tuple[str, float, str], list[dict[str, Any]]] = {}
-    for run in runs:
-        groups.setdefault((run["place"], run["speed"], run["sensors"]), []).append(run)
-    return groups

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.stats import rankdata
 
-from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies import STUDIES, format_number
 from lfdm_lab.studies.driven_episodes import PERIOD, PHYSICS_STEP, Driving, drive_to_outcome, drive_until_assessment, note_failures
 from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.prediction import Measured
@@ -405,10 +405,6 @@ def _skill(p: np.ndarray, y: np.ndarray) -> float:
 def measures_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Returns heads and rows, sorted by area under the ROC curve."""
     heads = ["predicted", "measure", "defined", "area under ROC", "Brier skill after isotonic regression", "without"]
-
-    def number(value: float | None, digits: int = 2) -> str:
-        return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
-
     ordered = sorted(rows, key=lambda r: (r["what"] != "failure", -r["auc"] if r["auc"] == r["auc"] else math.inf))
-    return heads, [[r["what"], r["measure"], f"{r['told']:.0%}", f"{number(r['auc'], 3)} ± {number(r['auc_se'], 3)}",
-                    number(r["skill"]), number(r["own_skill"])] for r in ordered]
+    return heads, [[r["what"], r["measure"], f"{r['told']:.0%}", f"{format_number(r['auc'], 3)} ± {format_number(r['auc_se'], 3)}",
+                    format_number(r["skill"]), format_number(r["own_skill"])] for r in ordered]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from lfdm_lab.studies import STUDIES, movers
+from lfdm_lab.studies import STUDIES, format_number, grouped, movers
 from lfdm_lab.studies.driving import Trial, figures
 from lfdm_ros.cache_key import cache_key
 from lfdm_ros.control import Controller, Cycle, Settings
@@ -254,10 +254,7 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     alone = {(run["control"], run["scenario"], run["latency_s"] if run["control"] == OPERATOR else None, run["seed"]): outcome_rank(run)
              for run in runs if run["control"] != SHARED and not run["blind"]}
     by_risk = {(run["scenario"], run["latency_s"], run["seed"]): bool(run["failure"]) for run in runs if variant(run) == "risk"}
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for run in runs:
-        cell = (run["scenario"], run["control"], run["latency_s"], tuple(run["threats"]), tuple(run["changes"]), run["mode"], run["blind"])
-        groups.setdefault(cell, []).append(run)
+    groups = grouped(runs, "scenario", "control", "latency_s", "threats", "changes", "mode", "blind")
     rows = []
     for (scenario, control, latency, threats, changes, mode, blind), group in groups.items():
         n, failed = len(group), sum(bool(run["failure"]) for run in group)
@@ -311,7 +308,7 @@ def ablation_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
     shown = [row for row in rows if (row["scenario"], row["latency_s"]) in cells and variant(row)]
     ordered = sorted(shown, key=lambda r: (list(ALL_SETTINGS).index(r["scenario"]), r["latency_s"], names.index(variant(r))))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", variant(row), str(row["episodes"]), _failures(row), str(row["collisions"]),
-                    _number(row["mean_speed"], 1), _number(row["mean_k"], 2), _number(row["k_where_fine"], 2), _against(row)]
+                    format_number(row["mean_speed"], 1), format_number(row["mean_k"], 2), format_number(row["k_where_fine"], 2), _against(row)]
                    for row in ordered]
 
 
@@ -324,10 +321,6 @@ def _against(row: Mapping[str, Any]) -> str:
 
 def _failures(row: Mapping[str, Any]) -> str:
     return f"{row['failures']} ({row['failures_95'][0]:.0%} to {row['failures_95'][1]:.0%})"
-
-
-def _number(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if math.isfinite(value) else "-"
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
@@ -348,9 +341,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
                     _failures(row), str(row["stands"]), movers.format_seeds(row["worse"]) if row["control"] == SHARED else "-",
                     *(f"{row[name][0]:.1f}, {row[name][1]}" if row["control"] == SHARED else "-"
                       for name in ("k_crossings", "k_crossings_of_one_threat")),
-                    str(row["collisions"]), str(row["lifts"]), _number(row["path_error_m"], 2),
-                    _number(row["time_s"], 1), _number(row["mean_speed"], 1), _number(row["steering_effort"], 2),
-                    _number(row["mean_k"], 2), _number(row["k_where_fine"], 2)] for row in ordered]
+                    str(row["collisions"]), str(row["lifts"]), format_number(row["path_error_m"]),
+                    format_number(row["time_s"], 1), format_number(row["mean_speed"], 1), format_number(row["steering_effort"]),
+                    format_number(row["mean_k"]), format_number(row["k_where_fine"])] for row in ordered]
 
 
 def is_beneficial(rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -133,7 +133,7 @@ def test_hostile_pages_repeat_by_seed_and_say_what_they_must_cause():
     assert pages.refusals_of_input(json.dumps(intent).encode()) == (0, 1)
     assert pages.refusals_of_input(json.dumps({**intent, "steering": float("nan")}).encode()) == (1, 1)
     assert pages.refusals_of_request(b'{"ack": 3}') == (0, 0) and pages.refusals_of_request(b'{"ack": true}') == (1, 1)
-    assert pages.ends_connection(b"\xff", pages.TEXT) and not pages.ends_connection(b"\xff", pages.BINARY)
+    assert pages.is_readable(b"\xff", pages.BINARY) and not pages.is_readable(b"\xff", pages.TEXT)
 
 
 def test_a_command_that_is_not_the_drivers_fails_the_case():

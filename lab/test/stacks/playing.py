@@ -25,7 +25,7 @@ def wrong(nodes: Players, drive: Path, folder: Path) -> str:
         nodes.play(drive, folder / "wrong")
     except RuntimeError as error:
         return str(error)
-    return "nothing was said"
+    return "no error"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from lfdm_lab.studies import driving as studies
 from lfdm_lab.studies import driving_tables as tables
 from lfdm_lab.studies import pictures
 from lfdm_lab.studies.driving import Climb, Trial
-from lfdm_lab.studies.resuming import KEPT, carry_out
+from lfdm_lab.studies.resuming import RESULTS, carry_out
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings
 from lfdm_ros.engine.run_report import ending, failures
@@ -51,7 +51,7 @@ def test_processes_find_what_this_process_finds_and_nothing_is_driven_twice(tria
         assert 0.95 < run["ratio"] < 1.3 and len(run["cycle_us"]) == run["cycles"]
 
     # Killed while it wrote the next: what is whole is taken, what depends on another setting is not.
-    with (tmp_path / "kept" / KEPT).open("a") as file:
+    with (tmp_path / "kept" / RESULTS).open("a") as file:
         file.write('{"key": "abc", "resu')
     driven = []
     monkeypatch.setattr(studies, "work", lambda item: driven.append(item) or {"scenario": "x"})
@@ -73,7 +73,7 @@ def test_what_was_done_is_there_after_an_interruption(trials, tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt), get_scheduler() as scheduler:
         carry_out(trials, studies.work, studies.key, scheduler, found, tmp_path)
     assert found == {0: {"seed": 1}}
-    assert json.loads((tmp_path / KEPT).read_text())["result"] == {"seed": 1}
+    assert json.loads((tmp_path / RESULTS).read_text())["result"] == {"seed": 1}
 
 
 def test_a_driver_that_drives_into_obstacles_fails_the_study(trials, monkeypatch):
@@ -209,7 +209,7 @@ def test_a_study_goes_on_after_a_full_disk(tmp_path: Path) -> None:
     found: dict[int, dict[str, Any]] = {}
     with full(4000), pytest.raises(InputError, match="what is done is kept"):
         carry_out([1, 2], lambda item: long, str, LocalScheduler(), found, tmp_path)
-    with (tmp_path / KEPT).open("ab") as file:  # and what a damaged disk may give
+    with (tmp_path / RESULTS).open("ab") as file:  # and what a damaged disk may give
         file.write(b"\xff")
     done: list[int] = []
 
