@@ -111,17 +111,17 @@ def _fmu(subject: subjects.Subject, path: Path) -> Callable[[], object]:
     fmi.fmi2Instantiate.restype = pointer
     fmi.fmi2Instantiate.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, pointer, ctypes.c_int, ctypes.c_int]
     fmi.fmi2DoStep.argtypes = [pointer, real, real, ctypes.c_int]
-    vehicle, kept = pointer(fmi.fmi2Instantiate(b"vehicle", 1, b"token", None, None, 0, 0)), pointer()
+    vehicle, state = pointer(fmi.fmi2Instantiate(b"vehicle", 1, b"token", None, None, 0, 0)), pointer()
     speed = (ctypes.c_uint * 1)(export.first["place"] + PLACE.index("vx"))
     fmi.fmi2SetReal(vehicle, speed, size(1), (real * 1)(SPEED))
     fmi.fmi2ExitInitializationMode(vehicle)
     inputs, orders = (ctypes.c_uint * 3)(0, 1, 2), (ctypes.c_int * 3)(1, 1, 1)
     fmi.fmi2SetReal(vehicle, inputs, size(3), (real * 3)(*BEFORE))
     fmi.fmi2SetRealInputDerivatives(vehicle, inputs, size(3), orders, (real * 3)(*((AFTER - BEFORE) / SECONDS)))
-    fmi.fmi2GetFMUstate(vehicle, ctypes.byref(kept))
+    fmi.fmi2GetFMUstate(vehicle, ctypes.byref(state))
 
     def call() -> None:
-        fmi.fmi2SetFMUstate(vehicle, kept)
+        fmi.fmi2SetFMUstate(vehicle, state)
         if fmi.fmi2DoStep(vehicle, 0.0, SECONDS, 0):
             raise ValueError(f"{path.stem}: the run diverged")
 

@@ -130,7 +130,7 @@ class SamplerRun:
 
 def processor_seconds() -> float:
     """Returns the processor time [s] of this process and its ended children."""
-    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    usage = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in usage)
 
 

@@ -120,8 +120,8 @@ def _kernels(subject: subjects.Subject) -> list[Measurement]:
     records = []
     for precision in UNITS:
         ptx = kernel_of(subject, precision)
-        made, step = assemble(ptx), operations_of_step(ptx)
-        for name, value, unit in (("registers", made.registers, "1"), ("spill_loads", made.loads, "B"), ("operations", step, "1"),
+        assembled, step = assemble(ptx), operations_of_step(ptx)
+        for name, value, unit in (("registers", assembled.registers, "1"), ("spill_loads", assembled.loads, "B"), ("operations", step, "1"),
                                   ("bound", SMS * CLOCK * UNITS[precision] / step, "1/s")):
             records.append(Measurement.of(f"{name}/{subject.name}/{precision}", [value], unit))
     return records
@@ -167,10 +167,10 @@ def _risk(runs: int) -> list[Measurement]:
             rollouts = RiskRollouts(VEHICLE, RiskSettings(clear=0.0, rollouts=count, first_rollouts=count, backend=backend))
             rollouts.assess(situation)
 
-            def once(made: RiskRollouts = rollouts) -> float:
+            def once(risk: RiskRollouts = rollouts) -> float:
                 began = time.perf_counter()
                 for _ in range(ASSESSMENTS):
-                    made.assess(situation)
+                    risk.assess(situation)
                 return 1e3 * (time.perf_counter() - began) / ASSESSMENTS
 
             records.append(Measurement.of(f"risk_ms/2x{count}/{backend}", [once() for _ in range(runs)], "ms"))

@@ -47,7 +47,7 @@ def measure(runs: int) -> list[Measurement]:
                         Measurement.of("rollouts_cpu_ms", [cpu(rollouts, situation) for _ in range(runs)], "ms")]
             plain = [plain_loop(rollouts, situation) * both for _ in range(runs)]
             records += [Measurement.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
-                        Measurement.of("ratio/plain_loop", [t / np.median(own) for t, own in zip(plain, times)], "1")]
+                        Measurement.of("ratio/plain_loop", [t / np.median(rollout_times) for t, rollout_times in zip(plain, times)], "1")]
     quick = RiskRollouts(VEHICLE, shipped)
     records += _quantiles("/until_clear", [assessed(quick, situation) for _ in range(runs)])
     for name, chosen in (("", settings), ("/1024_in_all", half), ("/until_clear", shipped)):

@@ -131,13 +131,13 @@ def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) ->
         kind = rng.choice(chosen)
         source = rng.choice(list(kind.sources()))
         text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-        content, what = kind.damage(text, rng)
+        content, description = kind.damage(text, rng)
         place = folder / f"files_{seed}"
         place.mkdir()
         path = place / f"{kind.name}{kind.suffix}"
         path.write_bytes(content)
         name = source.name if isinstance(source, Path) else "an example"
-        yield Case(seed, f"{kind.name}, {name}: {what}", partial(kind.read, path, Random(seed)), LIMIT)
+        yield Case(seed, f"{kind.name}, {name}: {description}", partial(kind.read, path, Random(seed)), LIMIT)
 
 
 def _config(folder: str) -> Callable[[], Sequence[Path]]:
@@ -252,8 +252,8 @@ def _read_set(path: Path, rng: Random) -> None:
 
 
 def _damaged_text(text: str, rng: Random) -> tuple[bytes, str]:
-    content, what = fuzzing.corrupt(text.encode(), rng)
-    return content, what
+    content, description = fuzzing.corrupt(text.encode(), rng)
+    return content, description
 
 
 def _hostile(_: str, rng: Random) -> tuple[bytes, str]:

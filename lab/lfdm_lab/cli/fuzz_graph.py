@@ -56,8 +56,8 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
             sent_signals = rng.choice(_SIGNALS)
             signals = [(rng.choice((rng.uniform(0.0, 0.5), rng.uniform(0.0, 8.0))) if i == 0 else rng.uniform(0.0, 0.3), number)
                        for i, number in enumerate(sent_signals)]
-            what = ", ".join(f"{number.name} after {delay:.2f} s" for delay, number in signals)
-            yield Case(seed, f"{name}, {what}", partial(_interrupted_run, stack, bag, overrides, signals), LIMIT,
+            description = ", ".join(f"{number.name} after {delay:.2f} s" for delay, number in signals)
+            yield Case(seed, f"{name}, {description}", partial(_interrupted_run, stack, bag, overrides, signals), LIMIT,
                        partial(_judge_ended, bag, sent_signals))
         else:
             yield Case(seed, "simulator, full disk", partial(full_disk_run, "simulator", bag, {"scenario": "ramp_steer"}), LIMIT,

@@ -30,8 +30,8 @@ _STACK: dict[str, Any] = {"nodes": [
 def page_cases(seeds: Iterable[int]) -> Iterator[Case]:
     """Yields attacks on a server, some of them with its node and a simulated vehicle."""
     for seed in seeds:
-        work, what = (_attack_stack, "stack") if seed % _STACK_INTERVAL == 0 else (_attack_server, "server")
-        yield Case(seed, f"{what} under attack", partial(work, seed), LIMIT)
+        work, description = (_attack_stack, "stack") if seed % _STACK_INTERVAL == 0 else (_attack_server, "server")
+        yield Case(seed, f"{description} under attack", partial(work, seed), LIMIT)
 
 
 class CommandMonitor:

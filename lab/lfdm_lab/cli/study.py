@@ -170,8 +170,8 @@ def _print_bags(outcome: dict[str, Any]) -> None:
     print()
     for name, row in outcome["unknowns"].items():
         print(f"{name}: {row['text']}")
-    for bag, why in outcome["left_out"].items():
-        print(f"left out: {bag}: {why}")
+    for bag, reason in outcome["left_out"].items():
+        print(f"left out: {bag}: {reason}")
     for bag, warnings in outcome["warnings"].items():
         for text in warnings:
             if "intervals" in text and "residuals" in text:

@@ -85,50 +85,50 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
         return _damaged_metadata(good, bad, len(messages), rng)
     if draw < 0.65:
         return _wrong_hash(good, bad, len(messages), rng)
-    rewritten, what = rng.choice(REWRITINGS)(messages, rng)
+    rewritten, description = rng.choice(REWRITINGS)(messages, rng)
     with BagWriter(bad, storage, custom.get("recording"), custom={k: v for k, v in custom.items() if k != "recording"}) as writer:
         for m in rewritten:
             writer.write_raw(m.topic, m.msgtype, m.stamp, m.cdr)
-    return Damage(what, len(rewritten), exact=True)
+    return Damage(description, len(rewritten), exact=True)
 
 
 def _damaged_file(good: Path, bad: Path, messages: list[RecordedMessage], rng: Random) -> Damage:
     count = len(messages)
     shutil.copytree(good, bad)
     file = next(path for path in sorted(bad.iterdir()) if path.suffix in (".mcap", ".db3"))
-    whole = file.read_bytes()
-    damaged, what = corrupt(whole, rng)
+    undamaged = file.read_bytes()
+    damaged, description = corrupt(undamaged, rng)
     file.write_bytes(damaged)
     if rng.random() < 0.2:
         (bad / "metadata.yaml").unlink()
-        what += ", no metadata.yaml"
+        description += ", no metadata.yaml"
     # Local damage may only cost the messages around it; of a truncated file the part before the cut counts.
-    before, after = _intact_shares(whole, damaged)
+    before, after = _intact_shares(undamaged, damaged)
     if file.suffix == ".db3":
         # Damaged pages may hold the topics; content that is shifted is no longer aligned with pages.
-        after, small = after if len(damaged) == len(whole) else 0.0, count // 2
+        after, small = after if len(damaged) == len(undamaged) else 0.0, count // 2
     else:
-        small = round(0.9 * count) if (1.0 - before - after) * len(whole) <= MAX_SMALL_DAMAGE else count // 2
+        small = round(0.9 * count) if (1.0 - before - after) * len(undamaged) <= MAX_SMALL_DAMAGE else count // 2
     # Without any topic name in file and metadata, the messages have no type.
     if not (bad / "metadata.yaml").exists() and not any(topic.encode() in damaged for topic in {m.topic for m in messages}):
-        return Damage(f"{file.name}: {what}", 0)
-    return Damage(f"{file.name}: {what}", small if before + after > 0.9 else 1 if before + after > 0.5 else 0)
+        return Damage(f"{file.name}: {description}", 0)
+    return Damage(f"{file.name}: {description}", small if before + after > 0.9 else 1 if before + after > 0.5 else 0)
 
 
-def _intact_shares(whole: bytes, damaged: bytes) -> tuple[float, float]:
+def _intact_shares(undamaged: bytes, damaged: bytes) -> tuple[float, float]:
     """Returns the shares of the content before the first change and after the last one."""
-    shortest = min(len(whole), len(damaged))
-    before = next((i for i, (a, b) in enumerate(zip(whole, damaged)) if a != b), shortest)
-    after = next((i for i, (a, b) in enumerate(zip(reversed(whole), reversed(damaged))) if a != b), shortest)
-    return before / len(whole), after / len(whole)
+    shortest = min(len(undamaged), len(damaged))
+    before = next((i for i, (a, b) in enumerate(zip(undamaged, damaged)) if a != b), shortest)
+    after = next((i for i, (a, b) in enumerate(zip(reversed(undamaged), reversed(damaged))) if a != b), shortest)
+    return before / len(undamaged), after / len(undamaged)
 
 
 def _damaged_metadata(good: Path, bad: Path, count: int, rng: Random) -> Damage:
     shutil.copytree(good, bad)
     path = bad / "metadata.yaml"
-    content, what = damaged_yaml(path.read_text(encoding="utf-8"), rng)
+    content, description = damaged_yaml(path.read_text(encoding="utf-8"), rng)
     path.write_bytes(content)
-    return Damage(f"metadata.yaml: {what}", count)
+    return Damage(f"metadata.yaml: {description}", count)
 
 
 def _wrong_hash(good: Path, bad: Path, count: int, rng: Random) -> Damage:

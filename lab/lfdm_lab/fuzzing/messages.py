@@ -17,27 +17,27 @@ _USUAL = (0.0, 0.1, -0.1, 1.0, 5.0, 20.0)
 
 def hostile_cdr(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[bytes, str]:
     """Returns a message of a type in CDR, and a description of its odd values; now_ns: a plausible stamp."""
-    values, what = hostile_values(msgtype, rng, now_ns)
+    values, description = hostile_values(msgtype, rng, now_ns)
     cdr = bytes(typestore().serialize_cdr(build_message(msgtype, values), msgtype))
     if rng.random() < 0.1:
-        damaged, how = corrupt(cdr, rng)
-        return damaged, f"{what}; bytes {how}"
-    return cdr, what
+        damaged, mode = corrupt(cdr, rng)
+        return damaged, f"{description}; bytes {mode}"
+    return cdr, description
 
 
 def hostile_values(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[dict[str, Any], str]:
     """Returns a message's content as nested dictionaries, and a description of its odd values."""
-    how = rng.choice(("one odd", "some odd", "all odd", "one number everywhere"))
-    share = {"one odd": 0.0, "some odd": 0.2, "all odd": 1.0, "one number everywhere": 1.0}[how]
-    number = rng.choice(NUMBERS) if how == "one number everywhere" else None
+    mode = rng.choice(("one odd", "some odd", "all odd", "one number everywhere"))
+    share = {"one odd": 0.0, "some odd": 0.2, "all odd": 1.0, "one number everywhere": 1.0}[mode]
+    number = rng.choice(NUMBERS) if mode == "one number everywhere" else None
     values = _message(msgtype, rng, share, number, now_ns, depth=0)
-    if how == "one odd":
+    if mode == "one odd":
         leaves = _leaves(msgtype)
         if leaves:
             path, base = rng.choice(leaves)
             _put(values, path, hostile_base(base, rng))
             return values, f"{'.'.join(path)} = {_get(values, path)!r:.60}"
-    return values, how if number is None else f"{number!r} in every number"
+    return values, mode if number is None else f"{number!r} in every number"
 
 
 def _message(msgtype: str, rng: Random, share: float, number: float | None, now_ns: int, depth: int) -> dict[str, Any]:

@@ -34,19 +34,19 @@ def frame(content: bytes, opcode: int = TEXT, *, end: bool = True, masked: bool 
 
 def hostile_input(intent: dict[str, Any], rng: Random) -> tuple[bytes, str]:
     """Returns an input of a page with faults (some remain valid), and its description."""
-    how = rng.choice(("value", "value", "literal", "literal", "document", "bytes", "other", "long"))
-    if how == "value":
+    mode = rng.choice(("value", "value", "literal", "literal", "document", "bytes", "other", "long"))
+    if mode == "value":
         key = rng.choice(list(intent))
         value: Any = rng.choice((*NUMBERS, *INTEGERS, *TEXTS, None, True, [], {}, [1.0], {"x": 1}))
         return json.dumps({**intent, key: value}).encode(), f"{key} = {value!r:.40}"
-    if how == "literal":
+    if mode == "literal":
         key, literal = rng.choice(list(intent)), rng.choice(_LITERALS)
         return json.dumps({**intent, key: "HERE"}).replace('"HERE"', literal).encode(), f"{key} = {literal:.40}"
-    if how == "document":
+    if mode == "document":
         return damaged_json(json.dumps(intent), rng)
-    if how == "bytes":
+    if mode == "bytes":
         return corrupt(json.dumps(intent).encode(), rng)
-    if how == "long":
+    if mode == "long":
         size = rng.choice((399, 400, 401, MAX_MESSAGE - 1, MAX_MESSAGE, MAX_MESSAGE + 1, 60_000))
         return json.dumps(intent).encode().ljust(size), f"{size} bytes"
     invalid = b"", b"null", b"[]", b"{}", b"[" * 900, b"\xff\xfe", b"\0" * 50, rng.randbytes(100), "{}".encode("utf-16")
@@ -56,21 +56,21 @@ def hostile_input(intent: dict[str, Any], rng: Random) -> tuple[bytes, str]:
 def hostile_request(rng: Random) -> tuple[bytes, str]:
     """Returns a request of a page with faults (some are valid), and its description."""
     request = rng.choice(REQUESTS)
-    how = rng.choice(("right", "value", "value", "literal", "document", "bytes", "name", "long"))
+    mode = rng.choice(("right", "value", "value", "literal", "document", "bytes", "name", "long"))
     name = next(iter(request))
-    if how == "right":
+    if mode == "right":
         return json.dumps(request).encode(), f"{request}"
-    if how == "value":
+    if mode == "value":
         value: Any = rng.choice((*NUMBERS, *INTEGERS, *TEXTS[:-6], None, [], {}, {"x": 1}, {name: 1}))
         return json.dumps({name: value}).encode(), f"{name} = {value!r:.40}"
-    if how == "literal":
+    if mode == "literal":
         literal = rng.choice(_LITERALS)
         return f'{{"{name}": {literal}}}'.encode(), f"{name} = {literal:.40}"
-    if how == "document":
+    if mode == "document":
         return damaged_json(json.dumps(request), rng)
-    if how == "bytes":
+    if mode == "bytes":
         return corrupt(json.dumps(request).encode(), rng)
-    if how == "name":
+    if mode == "name":
         return json.dumps({rng.choice((*TEXTS, "\ud800", "__class__", "take")): True}).encode(), "an unknown name"
     return json.dumps(request).encode().ljust(rng.choice((MAX_MESSAGE, MAX_MESSAGE + 1, 100_000))), "long"
 
@@ -97,8 +97,8 @@ def refusals_of_request(content: bytes, opcode: int = TEXT) -> Refusals:
     if not isinstance(request, dict) or len(request) != 1 or not set(request) <= _NAMES:
         return 1, 1
     if "ack" in request:
-        wrong = type(request["ack"]) is not int
-        return wrong, wrong
+        is_invalid = type(request["ack"]) is not int
+        return is_invalid, is_invalid
     return (0, 0) if request == {"stop": True} else (0, 1)
 
 

@@ -119,27 +119,27 @@ _MARK = "hostile_text_goes_here"
 def damaged_yaml(text: str, rng: Random) -> tuple[bytes, str]:
     """Returns a YAML document with one or a few faults, and their description."""
     if rng.random() < 0.2:
-        damaged, what = corrupt(text.encode(), rng)
-        return damaged, f"text {what}"
+        damaged, description = corrupt(text.encode(), rng)
+        return damaged, f"text {description}"
     document = yaml.safe_load(text)
     inserted = ""
     if rng.random() < 0.5:
         inserted = hostile_text(rng)
-        document, what = mutated(document, rng, lambda _: _MARK)
-        what += f" {inserted[:60]!r}"
+        document, description = mutated(document, rng, lambda _: _MARK)
+        description += f" {inserted[:60]!r}"
     else:
-        document, what = mutated(document, rng)
+        document, description = mutated(document, rng)
     written = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
-    return written.replace(_MARK, inserted).encode("utf-8", "replace"), what
+    return written.replace(_MARK, inserted).encode("utf-8", "replace"), description
 
 
 def damaged_json(text: str, rng: Random) -> tuple[bytes, str]:
     """Returns a JSON document with one or a few faults, and their description."""
     if rng.random() < 0.3:
-        damaged, what = corrupt(text.encode(), rng)
-        return damaged, f"text {what}"
-    document, what = mutated(json.loads(text), rng)
-    return _json(document).encode("utf-8", "replace"), what
+        damaged, description = corrupt(text.encode(), rng)
+        return damaged, f"text {description}"
+    document, description = mutated(json.loads(text), rng)
+    return _json(document).encode("utf-8", "replace"), description
 
 
 def mutated(document: Any, rng: Random, value: Callable[[Random], Any] = hostile_value) -> tuple[Any, str]:

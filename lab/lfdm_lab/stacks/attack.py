@@ -59,11 +59,11 @@ class Attacker:
         name, space = self._rng.choice(nodes)
         how = self._rng.choice((self._message, self._message, self._message, self._message, self._service, self._parameter))
         try:
-            what = how(name, space)
+            description = how(name, space)
         except (NodeNameNonExistentError, InputError, RCLError):  # the node has ended; a type is not installed; the middleware is overrun
             return
-        if what:
-            self.sent.append(what)
+        if description:
+            self.sent.append(description)
 
     def _message(self, name: str, space: str) -> str:
         subscribed = [(topic, types[0]) for topic, types in self._node.get_subscriber_names_and_types_by_node(name, space)
@@ -72,11 +72,11 @@ class Attacker:
             return ""
         topic, msgtype = self._rng.choice(subscribed)
         require_type(msgtype)
-        cdr, what = hostile_cdr(msgtype, self._rng, self._node.get_clock().now().nanoseconds)
+        cdr, description = hostile_cdr(msgtype, self._rng, self._node.get_clock().now().nanoseconds)
         if topic not in self._publishers:
             self._publishers[topic] = self._node.create_publisher(interface_class(msgtype), topic, qos.LATCHED)
         self._publishers[topic].publish(cdr)
-        return f"{topic}: {what}"
+        return f"{topic}: {description}"
 
     def _service(self, name: str, space: str) -> str:
         offered = [(service, types[0]) for service, types in self._node.get_service_names_and_types_by_node(name, space)

@@ -71,12 +71,12 @@ class PageAttack:
         await self._until(lambda: self.driver.picture > 0, "no state comes")
         await self._take_up("the driver does not get the seat")
         for _ in range(number):
-            what, (low, high) = await self._rng.choice(self._attacks)()
-            self.done.append(what)
+            description, (low, high) = await self._rng.choice(self._attacks)()
+            self.done.append(description)
             self.low, self.high = self.low + low, self.high + high
             await self._until(lambda: self.driver.seat["refused"] >= self.low, f"less than {self.low} refusals are counted")
             if not self.driver.seat["yours"]:
-                raise RunError([f"{self.driver.seat['driver'] or 'nobody'} has the seat after: {what}"], {})
+                raise RunError([f"{self.driver.seat['driver'] or 'nobody'} has the seat after: {description}"], {})
         await asyncio.sleep(0.3)
         if not self.low <= (refused := self.driver.seat["refused"]) <= self.high:
             raise RunError([f"{refused} refusals where there must be {self.low} to {self.high}: {'; '.join(self.done)}"], {})
@@ -143,12 +143,12 @@ class PageAttack:
         origin = self._rng.choice(("http://evil.example", "null", "http://[", "https://127.0.0.1", "http://127.0.0.1:1", "x" * 99, "ä"))
         host = self._rng.choice(("evil.example", "127.0.0.1", "localhost:1", "x" * 300))
         cookie = self._rng.choice(("lfdm_1=guess", self.cookie[:-1], self.cookie + "\u00e4"))
-        wrong = self._rng.choice(({"Origin": origin}, {"Host": host}, {"Cookie": cookie}))
-        connection, status = await self._open(self._rng.choice(("view", "input")), **wrong)
+        headers = self._rng.choice(({"Origin": origin}, {"Host": host}, {"Cookie": cookie}))
+        connection, status = await self._open(self._rng.choice(("view", "input")), **headers)
         connection.writer.close()
         if status != 403:
-            raise RunError([f"{wrong} is answered {status}"], {})
-        return f"a socket with {wrong}"[:80], (1, 1)
+            raise RunError([f"{headers} is answered {status}"], {})
+        return f"a socket with {headers}"[:80], (1, 1)
 
     async def _wrong_token(self) -> tuple[str, Refusals]:
         token = self._rng.choice(("", "guess", self.driver.token[:-1], self.driver.token + "x", "\u00e4", "\0"))
@@ -170,13 +170,13 @@ class PageAttack:
     async def _send(self, path: str, messages: list[tuple[bytes, str, Refusals]]) -> tuple[str, Refusals]:
         """Sends messages to a new socket until one ends it; returns the refusals that they must cause."""
         connection, low, high, sent = await self._socket(path), 0, 0, []
-        for content, what, (at_least, at_most) in messages:
+        for content, description, (at_least, at_most) in messages:
             opcode = self._rng.choice((TEXT, TEXT, BINARY))
             if opcode == BINARY:
                 at_least, at_most = (pages.refusals_of_input if path == "input" else pages.refusals_of_request)(content, opcode)
             await connection.send(frame(content, opcode))
             low, high = low + at_least, high + at_most
-            sent.append(what)
+            sent.append(description)
             if not pages.is_readable(content, opcode):
                 break
         await connection.send(frame(b"", CLOSE))
@@ -186,25 +186,25 @@ class PageAttack:
     async def _send_inputs(self) -> tuple[str, Refusals]:
         messages = []
         for number in range(1, self._rng.choice((2, 6))):
-            content, what = pages.hostile_input(self._intent(number), self._rng)
-            messages.append((content, what, pages.refusals_of_input(content)))
+            content, description = pages.hostile_input(self._intent(number), self._rng)
+            messages.append((content, description, pages.refusals_of_input(content)))
         return await self._send("input", messages)
 
     async def _send_requests(self) -> tuple[str, Refusals]:
         messages = []
         for _ in range(self._rng.choice((1, 5))):
-            content, what = pages.hostile_request(self._rng)
-            messages.append((content, what, pages.refusals_of_request(content)))
+            content, description = pages.hostile_request(self._rng)
+            messages.append((content, description, pages.refusals_of_request(content)))
         return await self._send("view", messages)
 
     async def _send_frames(self) -> tuple[str, Refusals]:
         path = self._rng.choice(("view", "input"))
         connection = await self._socket(path)
-        content, what, refusals = pages.hostile_frames(self._rng)
+        content, description, refusals = pages.hostile_frames(self._rng)
         await connection.send(content)
         connection.writer.write_eof()
         await connection.ended()
-        return f"{path}: {what}", refusals
+        return f"{path}: {description}", refusals
 
     async def _flood(self) -> tuple[str, Refusals]:
         """Sends a thousand messages at once, beyond the permitted rate."""

@@ -18,9 +18,9 @@ OBSERVED = {None: ("no observations", GREY), 4.0: ("observed every 4 m", ORANGE)
 CONTROLLER_COLOURS = {"mpc": BLUE, "kinematic": ORANGE, "ipopt": VIOLET}
 
 
-def _draw_intervals(axis: Any, x: np.ndarray, y: np.ndarray, ends: np.ndarray, colour: str, label: str | None = None) -> None:
+def _draw_intervals(axis: Any, x: np.ndarray, y: np.ndarray, limits: np.ndarray, colour: str, label: str | None = None) -> None:
     """Draws values y (n,) over x with their intervals `ends` (2, n)."""
-    axis.errorbar(x, y, np.abs(ends - y), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=label)
+    axis.errorbar(x, y, np.abs(limits - y), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=label)
 
 
 def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
@@ -109,10 +109,10 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
     for axis, (name, world) in zip(axes.flat, worlds.items()):
         rows = world["rows"]
         x, y, n = (np.array([row[key] for row in rows]) for key in ("predicted", "observed", "episodes"))
-        ends = np.array([(row["lower"], row["upper"]) for row in rows]).T
+        limits = np.array([(row["lower"], row["upper"]) for row in rows]).T
         axis.plot([0.0, 1.0], [0.0, 1.0], color="0.6", lw=0.8)
         axis.bar(x, n / n.sum(), width=0.05, color="0.85")
-        _draw_intervals(axis, x, y, ends, BLUE)
+        _draw_intervals(axis, x, y, limits, BLUE)
         axis.set_title(f"{name}, {world['episodes']} episodes\nslope {world['slope']:.2f}, error {world['expected_calibration_error']:.3f}",
                        fontsize=9)
         axis.set_xlim(-0.02, 1.02)

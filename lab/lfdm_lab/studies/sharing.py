@@ -308,7 +308,7 @@ def ablation_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
     shown = [row for row in rows if (row["scenario"], row["latency_s"]) in cells and variant(row)]
     ordered = sorted(shown, key=lambda r: (list(ALL_SETTINGS).index(r["scenario"]), r["latency_s"], names.index(variant(r))))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", variant(row), str(row["episodes"]), _failures(row), str(row["collisions"]),
-                    format_number(row["mean_speed"], 1), format_number(row["mean_k"], 2), format_number(row["k_where_fine"], 2), _against(row)]
+                    format_number(row["mean_speed"], 1), format_number(row["mean_k"]), format_number(row["k_where_fine"]), _against(row)]
                    for row in ordered]
 
 
