@@ -63,13 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs `lfdm fuzz`; returns the exit status."""
-    from lfdm_lab.cli import fuzz_cases
-    from lfdm_lab.fuzzing import ANSWER, REFUSED, run_cases
-
     if args.seeds < 1:
         raise InputError(f"--seeds {args.seeds}: give 1 or more")
     if args.kind == "copies":
         return _write_copies(args.bag, args.seeds, args.out)
+    from lfdm_lab.cli import fuzz_cases
+    from lfdm_lab.fuzzing import ANSWER, REFUSED, run_cases
+
     if args.limit is not None and not args.limit > 0.0:
         raise InputError(f"--limit {args.limit:g}: give more than 0 s")
     for path in (args.json, args.keep):

@@ -8,11 +8,32 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+# Also imported for the cases, which are forks of this process.
+import lfdm_ros.calibration.report
+import lfdm_ros.calibration.validation
+import lfdm_ros.cli.bag
+import lfdm_ros.cli.simulate
+import lfdm_ros.cli.vehicle  # noqa: F401
 from lfdm_lab import fuzzing
+from lfdm_lab.cli.study_control import parse_settings
 from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, Case, CaseResult
+from lfdm_ros.bags import bag_info, format_info, open_bag, read_series
+from lfdm_ros.bags.mapping import load_mapping
+from lfdm_ros.bags.typestore import NUMERIC, typestore
+from lfdm_ros.calibration import predict
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.calibration.results import load_summary
 from lfdm_ros.cli.main import main
+from lfdm_ros.control.settings import SETTINGS
+from lfdm_ros.engine.bag_folder import BagFolder, wanted_recordings
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import load_soil
+from lfdm_ros.ground.ground_file import load_ground
+from lfdm_ros.models import model_names
 from lfdm_ros.resources import share_directory
+from lfdm_ros.simulation import Simulator, load_scenario
+from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class, parse_override, prepare_stack
+from lfdm_ros.vehicles import load_vehicle
 
 LIMIT = 60.0  # [s] on a busy machine
 
@@ -26,7 +47,8 @@ def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> I
         folder: for the bags.
         good: recording to damage; by default a short drive in MCAP or SQLite.
     """
-    _warm_up_bags()
+    typestore()  # here and below: compiled once for all cases
+    Simulator(load_vehicle("hmmwv"))
     examples = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
     if good is None:
         for storage, path in examples.items():
@@ -41,9 +63,6 @@ def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> I
 
 
 def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
-    from lfdm_ros.bags import bag_info, format_info, open_bag, read_series
-    from lfdm_ros.bags.typestore import NUMERIC
-
     info = bag_info(bag)
     format_info(info)
     json.dumps(info)
@@ -57,8 +76,6 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
         except InputError as error:
             refused.append(str(error))
     if predicted:
-        from lfdm_ros.calibration import predict
-
         try:
             predict(bag, bag.with_name(f"{bag.name}_predicted"), vehicle="hmmwv")
         except InputError as error:
@@ -125,7 +142,13 @@ def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) ->
         kinds: some of FILE_KINDS; empty: all.
     """
     chosen = [kind for kind in _KINDS if not kinds or kind.name in kinds]
-    _warm_up_files()
+    for name in EXECUTABLES:
+        node_class(name)
+    load_stack("autonomy")
+    load_recipe("hmmwv_demo")
+    load_scenario("slalom")
+    load_mapping(next(iter(_config("recordings")())))
+    Simulator(load_vehicle("hmmwv"))
     for seed in seeds:
         rng = Random(f"files {seed}")
         kind = rng.choice(chosen)
@@ -145,8 +168,6 @@ def _config(folder: str) -> Callable[[], Sequence[Path]]:
 
 
 def _read_vehicle(path: Path, rng: Random) -> int:
-    from lfdm_ros.models import model_names
-
     if rng.random() < 0.5:
         return main(["vehicle", "show", str(path)])
     inputs = path.with_name("inputs.txt")
@@ -156,39 +177,27 @@ def _read_vehicle(path: Path, rng: Random) -> int:
 
 
 def _read_scenario(path: Path, rng: Random) -> None:
-    from lfdm_ros.simulation import load_scenario
-
     load_scenario(path, rng.choice((None, 0, 7)))
 
 
 def _read_soil(path: Path, rng: Random) -> None:
-    from lfdm_ros.ground import load_soil
-
     load_soil(path)
 
 
 def _read_ground(path: Path, rng: Random) -> None:
-    from lfdm_ros.ground.ground_file import load_ground
-
     load_ground(path)
 
 
 def _read_stack(path: Path, rng: Random) -> None:
-    from lfdm_ros.stacks.stack import prepare_stack
-
     prepare_stack(path, speed=rng.choice((None, 0.0, 1.0)), duration=rng.choice((None, 1.0)),
                   record=rng.choice((None, path.with_name("bag"))))
 
 
 def _read_recipe(path: Path, rng: Random) -> None:
-    from lfdm_ros.engine.bag_folder import wanted_recordings
-
     wanted_recordings(str(path))
 
 
 def _read_mapping(path: Path, rng: Random) -> int:
-    from lfdm_ros.bags.mapping import load_mapping
-
     if "{recording}.csv" not in path.read_text(encoding="utf-8", errors="replace"):
         load_mapping(path)
         return 0
@@ -217,9 +226,6 @@ def _read_lfdm(path: Path, rng: Random) -> int:
 
 def _read_posterior(path: Path, rng: Random) -> None:
     """Reads vehicle.yaml in the folder of a calibration, or the summary beside it."""
-    from lfdm_ros.calibration.results import load_summary
-    from lfdm_ros.vehicles import load_vehicle
-
     if path.suffix == ".json":
         load_summary(path.parent)
     else:
@@ -228,8 +234,6 @@ def _read_posterior(path: Path, rng: Random) -> None:
 
 def _read_memory(path: Path, rng: Random) -> None:
     """Reads a calibrator's record of the folder that it watches."""
-    from lfdm_ros.engine.bag_folder import BagFolder
-
     folder = BagFolder(path.parent, "hmmwv_demo", path)
     folder.look(0.0)
     folder.next_job("", 0.0)
@@ -237,10 +241,6 @@ def _read_memory(path: Path, rng: Random) -> None:
 
 def _read_set(path: Path, rng: Random) -> None:
     """Parses a text as --set of `lfdm up` or of `lfdm drive`."""
-    from lfdm_lab.cli.study_control import parse_settings
-    from lfdm_ros.control.settings import SETTINGS
-    from lfdm_ros.stacks.stack import load_stack, parse_override
-
     text = path.read_bytes().decode("utf-8", "replace")
     if rng.random() < 0.3:
         parse_settings([f"{rng.choice(list(SETTINGS.by_field))}={text}"])
@@ -303,38 +303,6 @@ _KINDS = (
     _Kind("set", lambda: [""], _hostile, _read_set, ".txt"),
 )
 FILE_KINDS = tuple(kind.name for kind in _KINDS)
-
-
-def _warm_up_bags() -> None:
-    """Imports and compiles once for all cases, which are forks of this process."""
-    import lfdm_ros.calibration.report
-    import lfdm_ros.calibration.validation  # noqa: F401
-    from lfdm_ros.bags.typestore import typestore
-    from lfdm_ros.simulation import Simulator
-    from lfdm_ros.vehicles import load_vehicle
-
-    typestore()
-    Simulator(load_vehicle("hmmwv"))
-
-
-def _warm_up_files() -> None:
-    """Imports and compiles once for all cases of files."""
-    import lfdm_ros.cli.bag
-    import lfdm_ros.cli.simulate
-    import lfdm_ros.cli.vehicle  # noqa: F401
-    from lfdm_ros.bags.mapping import load_mapping
-    from lfdm_ros.calibration.recipe import load_recipe
-    from lfdm_ros.simulation import Simulator, load_scenario
-    from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
-    from lfdm_ros.vehicles import load_vehicle
-
-    for name in EXECUTABLES:
-        node_class(name)
-    load_stack("autonomy")
-    load_recipe("hmmwv_demo")
-    load_scenario("slalom")
-    load_mapping(next(iter(_config("recordings")())))
-    Simulator(load_vehicle("hmmwv"))
 
 
 def limited(cases: Iterator[Case], limit: float | None) -> Iterator[Case]:

@@ -12,7 +12,12 @@ from random import Random
 from typing import Any
 
 from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, CaseResult, attempt
+from lfdm_lab.stacks.attack import alone, attacked_run, full_disk_run
+from lfdm_ros.bags import bag_info
 from lfdm_ros.cli.main import main
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.stacks.stack import EXECUTABLES, node_class
+from lfdm_ros.vehicles import load_vehicle
 
 LIMIT = 180.0  # [s] on a busy machine
 _READ = 60.0  # [s] to read its bag
@@ -36,9 +41,10 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
         folder: for the bags.
         duration: [s] after which no more runs are started; None: all seeds.
     """
-    from lfdm_lab.stacks.attack import attacked_run, full_disk_run
-
-    _warm_up()
+    for name in EXECUTABLES:  # imported and compiled once for all runs, which are forks of this process
+        node_class(name)
+    for model in ("eight_dof", "twenty_four_dof"):
+        Simulator(load_vehicle("hmmwv"), model=model)
     end = None if duration is None else time.monotonic() + duration
     for seed in seeds:
         if end is not None and time.monotonic() >= end:
@@ -64,22 +70,8 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
                        partial(_judge_full, bag))
 
 
-def _warm_up() -> None:
-    """Imports and compiles once for all runs, which are forks of this process."""
-    from lfdm_ros.simulation import Simulator
-    from lfdm_ros.stacks.stack import EXECUTABLES, node_class
-    from lfdm_ros.vehicles import load_vehicle
-
-    for name in EXECUTABLES:
-        node_class(name)
-    for model in ("eight_dof", "twenty_four_dof"):
-        Simulator(load_vehicle("hmmwv"), model=model)
-
-
 def _interrupted_run(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
     """Runs a stack by `lfdm up` and sends signals to this process, each with its delay [s] after the previous one."""
-    from lfdm_lab.stacks.attack import alone
-
     alone()
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -101,15 +93,12 @@ def _interrupted_run(stack: str, bag: Path, overrides: dict[str, Any], signals: 
 
 def _bag(path: Path) -> dict[str, Any] | str:
     """Returns closed, messages and note of a bag, or the reason why it cannot be read."""
-    found = attempt(partial(_closed_and_messages, path), _READ)
+    def read() -> dict[str, Any]:
+        info = bag_info(path, digest=False)
+        return {name: info[name] for name in ("closed", "messages", "note")}
+
+    found = attempt(read, _READ)
     return found.value if found.outcome == ANSWER else f"{found.outcome}: {found.text}"
-
-
-def _closed_and_messages(path: Path) -> dict[str, Any]:
-    from lfdm_ros.bags import bag_info
-
-    info = bag_info(path, digest=False)
-    return {"closed": info["closed"], "messages": info["messages"], "note": info["note"]}
 
 
 def _judge_attacked(bag: Path, found: CaseResult) -> CaseResult:

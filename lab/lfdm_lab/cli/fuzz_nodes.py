@@ -7,10 +7,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+# Also imported for the cases, which are forks of this process.
+import lfdm_ros.calibration.report
+import lfdm_ros.calibration.stage  # noqa: F401
 from lfdm_lab import fuzzing
 from lfdm_lab.cli.fuzz_cases import judge_bag
 from lfdm_lab.fuzzing import ANSWER, Case, CaseResult
+from lfdm_lab.stacks.playback import players
+from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings, load_stage
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
 
 LIMIT = 120.0  # [s] on a busy machine
 _CALIBRATION_INTERVAL = 5  # every fifth bag is used for a calibration
@@ -24,13 +32,11 @@ def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: P
         totals: sums over the played bags: messages, delivered, commands, refused.NODE.KIND.REASON, and left_out.REASON.
         good: recording to damage; by default a second of a drive with all subscribed topics.
     """
-    from lfdm_lab.stacks.playback import players
-
     recipe, source = folder / "recipe.yaml", good or folder / "drive"
     recipe.write_text(fuzzing.RECIPE, encoding="utf-8")
     if good is None:
         fuzzing.drive_bag(source)
-    _warm_up()
+    Simulator(load_vehicle("hmmwv"))  # compiled once for all cases
     with players() as nodes:
         for seed in seeds:
             bad, out = folder / f"bag_{seed}", folder / f"out_{seed}"
@@ -40,21 +46,8 @@ def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: P
                        partial(_judge, damage, totals))
 
 
-def _warm_up() -> None:
-    """Imports and compiles once for all cases, which are forks of this process."""
-    import lfdm_ros.calibration.report
-    import lfdm_ros.calibration.stage  # noqa: F401
-    from lfdm_ros.simulation import Simulator
-    from lfdm_ros.vehicles import load_vehicle
-
-    Simulator(load_vehicle("hmmwv"))
-
-
 def _play(nodes: Any, bag: Path, recipe: Path, out: Path, full: bool) -> dict[str, Any]:
     """Plays a bag into the nodes, and calibrates with it (full) or only loads it for a calibration."""
-    from lfdm_ros.calibration import calibrate, load_recipe
-    from lfdm_ros.inference.dataset import find_recordings, load_stage
-
     loaded, refusal = load_recipe(recipe), ""
     try:
         if full:

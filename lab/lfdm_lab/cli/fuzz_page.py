@@ -11,7 +11,15 @@ from typing import Any
 
 from lfdm_lab.fuzzing import Case
 from lfdm_lab.page_client import find_url
+from lfdm_lab.stacks.attack import alone
+from lfdm_lab.stacks.commands import observe_commands
+from lfdm_lab.stacks.page_attack import ALLOWED, PATIENT, PageAttack
+from lfdm_ros.bounds import Refused
+from lfdm_ros.cockpit.seat import Seat, SeatSettings
+from lfdm_ros.cockpit.server import CockpitServer
+from lfdm_ros.cockpit.wire import STATE, pack
 from lfdm_ros.errors import RunError
+from lfdm_ros.stacks.compose import run_stack
 
 LIMIT = 120.0  # [s] on a busy machine
 _ATTACKS = 12
@@ -38,26 +46,18 @@ class CommandMonitor:
     """Checks that each command is that of the driver, of a released seat, or of a stop."""
 
     def __init__(self) -> None:
-        from lfdm_lab.stacks.page_attack import ALLOWED
-
-        self.count, self.fault, self._allowed = 0, "", ALLOWED
+        self.count, self.fault = 0, ""
 
     def check(self, command: tuple[float, float, float] | None) -> None:
         """Checks a command: steering, throttle, brake."""
         self.count += 1
         # A comparison with NaN is false.
-        if command is None or not any(max(abs(a - b) for a, b in zip(command, allowed)) < 1e-6 for allowed in self._allowed):
+        if command is None or not any(max(abs(a - b) for a, b in zip(command, allowed)) < 1e-6 for allowed in ALLOWED):
             self.fault = self.fault or f"command {command}"
 
 
 def _attack_server(seed: int) -> dict[str, Any]:
     """Attacks a server without a graph."""
-    from lfdm_lab.stacks.page_attack import PATIENT, PageAttack
-    from lfdm_ros.bounds import Refused
-    from lfdm_ros.cockpit.seat import Seat, SeatSettings
-    from lfdm_ros.cockpit.server import CockpitServer
-    from lfdm_ros.cockpit.wire import STATE, pack
-
     lines: list[str] = []
 
     def on_request(name: str, value: Any, page: str) -> None:
@@ -97,11 +97,6 @@ def _attack_server(seed: int) -> dict[str, Any]:
 
 def _attack_stack(seed: int) -> dict[str, Any]:
     """Attacks the node of a stack, in this process."""
-    from lfdm_lab.stacks.attack import alone
-    from lfdm_lab.stacks.commands import observe_commands
-    from lfdm_lab.stacks.page_attack import PATIENT, PageAttack
-    from lfdm_ros.stacks.compose import run_stack
-
     alone()
     monitor, ended, failures, done = CommandMonitor(), threading.Event(), list[str](), list[str]()
 

@@ -10,7 +10,6 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -48,14 +47,6 @@ class Driving:
     delay: float
     preview: float = 1.0
     learned: float = 40.0
-
-
-class SteeringOperator(Protocol):
-    """Interface of a driver, as far as it is used here."""
-
-    def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
-        """Returns the command at `now` [s]."""
-        ...
 
 
 class PreviewOperator:
@@ -102,7 +93,7 @@ class PreviewOperator:
         return Cycle((steering, max(pedal, 0.0), max(-pedal, 0.0)), CycleOutcome.SOLVED)
 
 
-def operator_of(driving: Driving, vehicle: Vehicle, path: Path, speed: float, seed: int) -> SteeringOperator:
+def operator_of(driving: Driving, vehicle: Vehicle, path: Path, speed: float, seed: int) -> PreviewOperator | RemoteDriver:
     """Creates the operator of a seed."""
     if driving.kind != "two_point":
         return PreviewOperator(vehicle, driving, path, speed, seed)
@@ -125,7 +116,7 @@ class DrivenEpisode:
 class OperatorLoop:
     """An operator in closed loop with the true vehicle."""
 
-    def __init__(self, vehicle: Vehicle, chassis: str, tyre: str, operator: SteeringOperator, speed: float) -> None:
+    def __init__(self, vehicle: Vehicle, chassis: str, tyre: str, operator: "PreviewOperator | RemoteDriver", speed: float) -> None:
         self.simulator = Simulator(vehicle, chassis, PHYSICS_STEP, tyre)
         self.simulator.reset(vx=speed)
         self.operator, self.actuator = operator, Actuator.of(vehicle.actuators)

@@ -54,9 +54,9 @@ TRACKS, TRACK_PERIOD = 3, 0.1  # seeds with recorded paths, and their period [s]
 class Trial:
     """One run; plain data for other processes.
 
-    scenario: name or file, or with `speed` [m/s] the generator of a lane change; density: of its field, times that of the file; lattice: of
-    the full controller; changes: of the vehicle in plant and controller, as of `load_vehicle`; patience: time at standstill [s] after which
-    the run ends; track: the driven path is part of the result.
+    scenario: name or file, or with `speed` [m/s] the generator of a lane change; density: of its field, times that of the file; changes:
+    of the vehicle in plant and controller, as of `load_vehicle`; patience: time at standstill [s] after which the run ends; track: the
+    driven path is part of the result.
     """
 
     scenario: str
@@ -68,7 +68,6 @@ class Trial:
     changes: tuple[str, ...] = ()
     speed: float | None = None
     density: float | None = None
-    lattice: LatticeSettings = field(default_factory=LatticeSettings)
     patience: float = math.inf
     track: bool = False
 
@@ -188,7 +187,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     """Drives a trial with a new controller. Raises InputError: unknown scenario, vehicle or controller."""
     vehicle = trial_vehicle(trial)
     scenario = trial_scenario(trial)
-    driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre, trial.lattice)
+    driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre)
     return figures(trial, scenario, drive(vehicle, scenario, driver, trial.plant, patience=trial.patience))
 
 

@@ -39,14 +39,14 @@ class MppiSettings:
 class Mppi:
     """A driver (`control.cycle.Driver`). Obstacles are assumed to keep their velocity."""
 
-    def __init__(self, vehicle: Vehicle, settings: MppiSettings | None = None, backend: str = ""):
-        """Compiles the rollouts. Raises InputError: the vehicle has no eight_dof, or the back end is not available."""
+    def __init__(self, vehicle: Vehicle, settings: MppiSettings | None = None):
+        """Compiles the rollouts. Raises InputError: the vehicle has no eight_dof."""
         self.settings = s = settings or MppiSettings()
         self._vehicle, self._model = vehicle, vehicle.model("eight_dof")
         self._times = s.sample * np.arange(round(s.horizon / s.sample) + 1)
         self._rng = np.random.default_rng(s.seed)
         self._rollout = BatchRollout(model=self._model, vehicle=vehicle, dt=MAX_STEP, times=self._times, parameters=(), channels=STATES,
-                                     inputs=np.zeros((len(self._times), 3)), hold=True, backend=backend)
+                                     inputs=np.zeros((len(self._times), 3)), hold=True)
         self._plan, self._last = np.zeros((len(self._times), 2)), np.zeros(2)
         self._obstacles: Obstacles = NOTHING
         self._goal: Goal | None = None

@@ -32,7 +32,7 @@ UNKNOWNS = {"soil_frictional_modulus": "kphi", "soil_sinkage_exponent": "n", "so
 
 
 class ExactWheel(BekkerWong):
-    """The tyre `bekker_wong` by the exact integrals, for one vehicle in NumPy, with the compiled one's slopes (of the integration step only);
+    """The tyre `bekker_wong` by the exact integrals, for one vehicle in NumPy, with the slopes of the compiled one (step size only);
     `at` (front, load, motion) is set by the class that `exactly` returns.
     """
 
