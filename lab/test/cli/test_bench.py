@@ -163,7 +163,7 @@ def mpc(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "cost_of_start", lambda model, runs: [])
     monkeypatch.setattr(module, "limits_of", lambda vehicle, settings: None)
     monkeypatch.setattr(module, "WARM_UP", 1)
-    monkeypatch.setattr(module, "SEEN", 4)  # as many as the settings' rows: nothing else is compiled
+    monkeypatch.setattr(module, "DETECTED", 4)  # as many as the constraints of the settings: nothing else is compiled
     return module
 
 

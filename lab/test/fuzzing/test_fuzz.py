@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from lfdm_lab.cli.fuzz_page import Watch
+from lfdm_lab.cli.fuzz_page import CommandMonitor
 from lfdm_lab.fuzzing import corrupt, damage_bag, damaged_json, damaged_yaml, good_bag, hostile_cdr, pages
 from lfdm_lab.fuzzing.trees import mutated
 from lfdm_lab.stacks import attack
@@ -32,7 +32,7 @@ def test_a_failure_is_exit_1_and_its_seed_repeats_it(tmp_path, capsys, monkeypat
     def broken(path):
         raise KeyError(path)
 
-    monkeypatch.setattr("lfdm_ros.bags.bag_info", broken)
+    monkeypatch.setattr(fuzz_cases, "bag_info", broken)
     assert main(["fuzz", "bags", "--seed", "5", "--keep", str(tmp_path / "kept")]) == 1
     out = capsys.readouterr().out
     assert "seed 5: traceback" in out and "KeyError" in out and "lfdm fuzz bags --seed 5" in out
@@ -137,12 +137,12 @@ def test_hostile_pages_repeat_by_seed_and_give_their_refusals():
 
 
 def test_a_command_that_is_not_the_drivers_fails_the_case():
-    watch = Watch()
+    monitor = CommandMonitor()
     for command in ((0.125, 0.25, 0.0), (0.0, 0.0, 0.4), (0.0, 0.0, 1.0)):
-        watch.take(command)
-    assert watch.seen == 3 and not watch.wrong
-    watch.take((float("nan"), 0.25, 0.0))
-    assert "nan" in watch.wrong
+        monitor.check(command)
+    assert monitor.count == 3 and not monitor.fault
+    monitor.check((float("nan"), 0.25, 0.0))
+    assert "nan" in monitor.fault
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
