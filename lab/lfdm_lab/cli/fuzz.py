@@ -9,7 +9,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -67,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--seeds {args.seeds}: give 1 or more")
     if args.kind == "copies":
         return _write_copies(args.bag, args.seeds, args.out)
-    from lfdm_lab.cli import fuzz_cases
-    from lfdm_lab.fuzzing import ANSWER, REFUSED, run_cases
+    from lfdm_lab.cli import fuzz_cases, fuzz_graph, fuzz_nodes, fuzz_page
+    from lfdm_lab.fuzzing import ANSWER, REFUSED, Case, run_cases
 
     if args.limit is not None and not args.limit > 0.0:
         raise InputError(f"--limit {args.limit:g}: give more than 0 s")
@@ -90,26 +92,13 @@ def run(args: argparse.Namespace) -> int:
                 folder.mkdir()
             except OSError as error:
                 raise InputError(f"--keep {folder}: {error.strerror}") from None
-        if args.kind == "bags":
-            cases = fuzz_cases.bag_cases(seeds, folder, args.bag)
-        elif args.kind == "nodes":
-            from lfdm_lab.cli.fuzz_nodes import node_cases
-
-            cases = node_cases(seeds, folder, totals, args.bag)
-        elif args.kind == "page":
-            from lfdm_lab.cli.fuzz_page import page_cases
-
-            cases = page_cases(seeds)
-        elif args.kind == "graph":
-            from lfdm_lab.cli.fuzz_graph import graph_cases
-
-            cases = graph_cases(seeds, folder, args.duration)
-        else:
-            unknown = set(args.of) - set(fuzz_cases.FILE_KINDS)
-            if unknown:
-                raise InputError(f"--of {', '.join(sorted(unknown))}: give some of {', '.join(fuzz_cases.FILE_KINDS)}")
-            cases = fuzz_cases.file_cases(seeds, folder, args.of)
-        tally = run_cases(args.kind, fuzz_cases.limited(cases, args.limit), print, sys.stderr)
+        cases: Iterator[Case] = {
+            "bags": lambda: fuzz_cases.bag_cases(seeds, folder, args.bag), "files": lambda: fuzz_cases.file_cases(seeds, folder, args.of),
+            "nodes": lambda: fuzz_nodes.node_cases(seeds, folder, totals, args.bag), "page": lambda: fuzz_page.page_cases(seeds),
+            "graph": lambda: fuzz_graph.graph_cases(seeds, folder, args.duration)}[args.kind]()
+        if args.limit is not None:
+            cases = (replace(case, limit=args.limit) for case in cases)
+        tally = run_cases(args.kind, cases, print, sys.stderr)
     summary: dict[str, Any] = {**tally.summary(), "seconds": time.monotonic() - began}
     if totals:
         summary["played"] = dict(sorted(totals.items()))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -141,6 +141,8 @@ def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) ->
     Args:
         kinds: some of FILE_KINDS; empty: all.
     """
+    if unknown := set(kinds) - set(FILE_KINDS):
+        raise InputError(f"--of {', '.join(sorted(unknown))}: give some of {', '.join(FILE_KINDS)}")
     chosen = [kind for kind in _KINDS if not kinds or kind.name in kinds]
     for name in EXECUTABLES:
         node_class(name)
@@ -303,8 +305,3 @@ _KINDS = (
     _Kind("set", lambda: [""], _hostile, _read_set, ".txt"),
 )
 FILE_KINDS = tuple(kind.name for kind in _KINDS)
-
-
-def limited(cases: Iterator[Case], limit: float | None) -> Iterator[Case]:
-    """Replaces the time limit [s] of the cases; None: no change."""
-    return cases if limit is None else (replace(case, limit=limit) for case in cases)

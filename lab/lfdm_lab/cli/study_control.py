@@ -74,7 +74,7 @@ def run_control_study(args: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callable[[], Figure | None]"]]]
+Reported = tuple[str, bool, dict[str, "Callable[[], Figure | None]"]]  # text, passed, figures by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Prepared:
     items: Sequence[Any]
     work: Callable[..., dict[str, Any]]
     key: Callable[[Any], str]
-    report: Report
+    report: Callable[[Results, dict[str, Any]], Reported]
     changed: dict[str, Any]
     bag_name: Callable[[Any], str] | None = None
 
@@ -180,7 +180,7 @@ def _prepare_barn(args: argparse.Namespace) -> Prepared:
                     {text.partition("=")[0]: text.partition("=")[2] for text in args.set})
 
 
-def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
+def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Callable[..., Reported]]:
     from lfdm_lab.studies import driving as studies
 
     seeds = _seeds(args)
@@ -210,7 +210,7 @@ def _seeds(args: argparse.Namespace) -> int:
     return args.seeds if args.seeds is not None else SEEDS[args.study]
 
 
-def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_mpc(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
     from lfdm_lab.studies.driving import FIELD
@@ -228,7 +228,7 @@ def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict
                                       "distributions": lambda: pictures.draw_distributions(runs)}
 
 
-def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_density(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
     from lfdm_ros.engine.run_report import failures
@@ -240,7 +240,7 @@ def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
     return text, tables.is_collision_free(rows), {"density": lambda: pictures.draw_density(rows)}
 
 
-def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_delays(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
     from lfdm_ros.engine.run_report import failures
@@ -251,14 +251,14 @@ def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, d
     return markdown_table(tables.delays_table(summary)), True, {"delay": lambda: pictures.draw_delays(summary, runs)}
 
 
-def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
 
     return markdown_table(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
 
 
-def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_risk(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import pictures, risk_validation
     from lfdm_ros.sharing.risk import FAILURES
 
@@ -275,7 +275,7 @@ def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dic
     return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}
 
 
-def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_sharing(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import pictures, sharing
 
     outcome["rows"] = rows = sharing.summarise(runs)
@@ -285,14 +285,14 @@ def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, 
     return text, sharing.is_beneficial(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
 
 
-def _report_movers(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_movers(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import movers, pictures
 
     outcome["rows"] = rows = movers.summarise(runs)
     return markdown_table(movers.table(rows)), not any(row["worse"] for row in rows), {"impacts": lambda: pictures.draw_impacts(runs)}
 
 
-def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_friction(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import friction, pictures
 
     outcome["rows"] = rows = friction.rows(runs)

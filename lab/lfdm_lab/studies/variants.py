@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy import stats
 
 from lfdm_lab.studies import STUDIES
@@ -20,6 +21,7 @@ from lfdm_lab.studies.resuming import carry_out
 from lfdm_ros import __version__
 from lfdm_ros.calibration import checkpoint, summary
 from lfdm_ros.calibration.checkpoint import result_key
+from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
 from lfdm_ros.calibration.results import stored_name
 from lfdm_ros.calibration.sbc import StudyProgress
 from lfdm_ros.calibration.stage import StageResult, run_stage
@@ -28,6 +30,7 @@ from lfdm_ros.inference.dataset import Recording, find_recordings, load_stage
 from lfdm_ros.inference.plan import CalibratedParameter, Nuisance, Recipe
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.models import get_model
+from lfdm_ros.reports import save_pictures
 from lfdm_ros.samplers.sampler import get_sampler
 from lfdm_ros.scheduling import Scheduler
 
@@ -352,8 +355,6 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
         outcome.update(assess({variants[i].name: result for i, result in found.items()}))
         summary.write_json(directory / "results.json", outcome)
         if outcome.get("unknowns"):
-            from lfdm_ros.reports import save_pictures
-
             save_pictures(plot(outcome), directory / study)
 
     with prefixing(f"cannot write to {directory}", OSError):
@@ -368,12 +369,8 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
     return outcome
 
 
-def plot_priors(outcome: Mapping[str, Any]) -> Any:
-    """Plots each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first; as a Matplotlib figure."""
-    from matplotlib.figure import Figure
-
-    from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
-
+def plot_priors(outcome: Mapping[str, Any]) -> Figure:
+    """Plots each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first."""
     unknowns = outcome["unknowns"]
     figure = Figure(figsize=(7.5, 0.9 + 0.5 * len(unknowns)), layout="constrained")
     axis = figure.subplots()
@@ -395,12 +392,8 @@ def plot_priors(outcome: Mapping[str, Any]) -> Any:
     return figure
 
 
-def plot_bags(outcome: Mapping[str, Any]) -> Any:
-    """Plots mean and 1 sd of each unknown by bag, with the weighted mean, as a Matplotlib figure."""
-    from matplotlib.figure import Figure
-
-    from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
-
+def plot_bags(outcome: Mapping[str, Any]) -> Figure:
+    """Plots mean and 1 sd of each unknown by bag, with the weighted mean."""
     unknowns = outcome["unknowns"]
     bags = list(next(iter(unknowns.values()))["bags"])
     columns = min(3, len(unknowns))
