@@ -140,17 +140,17 @@ def _print_priors(outcome: dict[str, Any]) -> None:
     print(f"{'unknown':{width}}  {'mean':>11}  {'sd':>9}  {'unit':10}  {'prior x':>7}  {'shift/sd':>8}  {'sd x':>5}  largest shift is of")
     for name, row in outcome["unknowns"].items():
         first = f"{name:{width}}  {row['mean']:11.5g}  {row['sd']:9.3g}  {row['unit']:10}"
-        for width in row["tried"]:
-            text = width["error"] if "error" in width else (f"{width['shift']:+8.2f}  {width['sd_ratio']:5.2f}  {width['of']}"
-                                                            + ("" if width["judged"] else "   (excludes the posterior: not assessed)"))
-            print(f"{first}  {width['factor']:7.2f}  {text}")
+        for change in row["tried"]:
+            text = change["error"] if "error" in change else (f"{change['shift']:+8.2f}  {change['sd_ratio']:5.2f}  {change['of']}"
+                                                            + ("" if change["judged"] else "   (excludes the posterior: not assessed)"))
+            print(f"{first}  {change['factor']:7.2f}  {text}")
             first = " " * len(first)
         if not row["tried"]:
             print(first)
     print()
     for name, row in outcome["unknowns"].items():
         print(f"{name}: {row['text']}")
-    noise = max((width["chance"] for row in outcome["unknowns"].values() for width in row["tried"] if "chance" in width), default=0.0)
+    noise = max((change["chance"] for row in outcome["unknowns"].values() for change in row["tried"] if "chance" in change), default=0.0)
     if noise > 0.2 and not outcome["independent"]:
         print(f"sampling noise of a mean is up to {noise:.2f} sd and is subtracted; more draws resolve smaller shifts")
 

@@ -71,8 +71,8 @@ def test_a_run_is_worse_only_if_it_harms_more():
     fine, hit, harder = ({"failure": why, "collision": "car" if why else "", "impact": impact} for why, impact in (
         ("", 0.0), ("hit car", 3.0), ("hit car", 6.0)))
     stands, outside = ({"failure": why, "collision": "", "impact": 0.0} for why in ("does not arrive", "0.40 m outside"))
-    assert movers.worse(hit, fine) and movers.worse(harder, hit) and movers.worse(outside, fine)
-    assert not any(movers.worse(*pair) for pair in ((hit, harder), (hit, hit), (fine, hit), (stands, fine), (outside, hit)))
+    assert movers.is_worse(hit, fine) and movers.is_worse(harder, hit) and movers.is_worse(outside, fine)
+    assert not any(movers.is_worse(*pair) for pair in ((hit, harder), (hit, hit), (fine, hit), (stands, fine), (outside, hit)))
 
 
 def test_files_are_driven_once_grouped_by_map_and_recorded_if_they_fail(tmp_path, monkeypatch, capsys):

@@ -114,7 +114,7 @@ def test_priors_that_do_not_decide(recipe: Path, bags: dict[str, str], tmp_path:
     assert tuple(rows) == NAMES[:2]
     for name in rows:
         assert rows[name]["verdict"] == "data", rows[name]["text"]
-        assert max(abs(tried["shift"]) for tried in rows[name]["tried"]) < variants.SAY[0]
+        assert max(abs(tried["shift"]) for tried in rows[name]["tried"]) < variants.INFLUENCE[0]
 
 
 def test_half_of_a_range_that_excludes_the_posterior_is_not_assessed(recipe: Path, bags: dict[str, str],
