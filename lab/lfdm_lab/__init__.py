@@ -6,9 +6,9 @@ from lfdm_ros.cli.commands import Command, register_command
 def register() -> None:
     """Adds the laboratory's commands to `lfdm`."""
     for name, summary in (
-        ("study", "ask many calibrations, or many drives of the controller, one question"),
+        ("study", "run a series of calibrations or of drives, and summarise it"),
         ("bench", "measure what docs/reference/figures.md claims"),
-        ("fuzz", "damage what is read or heard, by seed, and count what becomes of it"),
-        ("soak", "let all nodes drive for a long time, and see whether they grow or leave anything behind"),
+        ("fuzz", "damage files and messages by seed, and count the outcomes"),
+        ("soak", "run all nodes for a long time, and check memory, processes and messages"),
     ):
         register_command(Command(name, summary, f"lfdm_lab.cli.{name}"))

@@ -9,9 +9,9 @@ from lfdm_ros.cli.commands import COMMANDS
 _LONGEST = 60  # characters of choices that are listed
 _HEAD = """# Command line
 
-Written by `python -m lfdm_lab.cli_page` from the parsers; a test holds it to them. `lfdm COMMAND --help` says the same. Exit status:
+Written by `python -m lfdm_lab.cli_page` from the parsers; a test compares both. `lfdm COMMAND --help` prints the same. Exit status:
 0 success, 1 a run that failed, 2 bad usage or input, 130 after Ctrl-C, 143 after SIGTERM. `study`, `bench`, `fuzz` and `soak` are
-the laboratory's, which `make` installs ([where it comes from](../howto/install.md)).
+the laboratory's, which `make` installs ([installation](../howto/install.md)).
 """
 
 
@@ -46,8 +46,8 @@ def _section(parser: argparse.ArgumentParser, level: int, outer_epilog: str, sum
         yield f"```text\n{epilog}\n```\n"
     for action in nested:
         helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
-        for name, own in action.choices.items():
-            yield from _section(own, level + 1, outer_epilog, helps.get(name, ""))
+        for name, choice in action.choices.items():
+            yield from _section(choice, level + 1, outer_epilog, helps.get(name, ""))
 
 
 def _sentence(text: str) -> str:
@@ -73,7 +73,7 @@ def _text(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 def _cell(text: str) -> str:
-    """Returns a text in one line, without what a table or Markdown would read as markup."""
+    """Returns a text in one line with escaped markup of tables and Markdown."""
     text = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
     return "".join(part if i % 2 else part.replace("*", "\\*").replace("_", "\\_") for i, part in enumerate(_quoted(text)))
 

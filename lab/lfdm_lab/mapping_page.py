@@ -17,8 +17,7 @@ TOPICS = {"vehicle/state": "VehicleState", "control/command": "DriverCommand"}
 
 
 def markdown() -> str:
-    """Returns the tables: keys of a file, of its sources and topics, formats, functions, and the fields of the topics that calibrations
-    read."""
+    """Returns the tables of keys, formats, functions, and fields of the topics that calibrations read."""
     parts = ["## The file", *_keys(FILE_KEYS), "## A source", *_keys(SOURCE_KEYS), "## Its `time`", *_keys(TIME_KEYS), "## A column",
              *_keys(COLUMN_KEYS), "## Formats", *_formats(), "## A topic", *_keys(TOPIC_KEYS), "## Functions of expressions", "",
              "Beside `+ - * / **`, comparisons, `and`, `or`, `not`, `pi` and `nan`; `source.column` is a column of another source, linear "
@@ -37,7 +36,7 @@ PAGES = {"reference/mapping.md": markdown, "howto/plants.md": plant_file}
 
 
 def written_into(page: str, name: str) -> str:
-    """Returns a page with the tables between its marks; `name`: of PAGES."""
+    """Returns a page with the tables of `name` (of PAGES) between its marks."""
     begin = BEGIN.format(name)
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)

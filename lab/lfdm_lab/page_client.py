@@ -22,7 +22,7 @@ LOST = HTTPError, OSError, StreamClosedError, WebSocketClosedError  # errors of 
 
 
 def find_url(text: str) -> str | None:
-    """Returns the address that a cockpit has printed; None: not yet."""
+    """Returns the address printed by a cockpit; None: not yet."""
     found = _URL.search(text)
     return found[0] if found else None
 
@@ -31,10 +31,10 @@ class PageClient:
     """A page: acknowledges the view, sends its intent at a rate.
 
     Attributes:
-        intent: held, steering, throttle, brake, as they are sent.
-        silent: it sends nothing.
-        state: when the newest state came, of time.monotonic [s], and its values (21).
-        seat: the server's newest word on the seat; empty: none has come.
+        intent: held, steering, throttle, brake, as sent.
+        silent: no inputs are sent.
+        state: time of arrival of the newest state (time.monotonic) [s], and its values (21).
+        seat: the server's newest message on the seat; empty: none yet.
         received, sent: numbers of messages.
     """
 
@@ -48,7 +48,7 @@ class PageClient:
         self._period = 1.0 / rate
 
     async def open(self) -> None:
-        """Opens the session and both sockets, and begins to read and to send."""
+        """Opens the session and both sockets, and starts to read and to send."""
         cookie = await self.cookie()
         self.view, self.input = [await self.socket(f"{path}?page={id(self)}", cookie) for path in ("view", "input")]
         self.tasks = [asyncio.ensure_future(task) for task in (self._read(), self._write())]
@@ -60,14 +60,14 @@ class PageClient:
         return answer.headers["Set-Cookie"].partition(";")[0]
 
     async def socket(self, path: str, cookie: str, **headers: str) -> WebSocketClientConnection:
-        """Opens a socket, with other headers where they are given."""
+        """Opens a socket; headers replace the default ones."""
         return await websocket_connect(HTTPRequest(
             f"{self.base.replace('http', 'ws', 1)}/{path}", headers={"Cookie": cookie, "Origin": self.base, **headers}))
 
     async def _read(self) -> None:
         while (message := await self.view.read_message()) is not None:
             self.received += 1
-            if self.received % 2 == 0:  # as the page does
+            if self.received % 2 == 0:  # like the page
                 await self.view.write_message(f'{{"ack":{self.received}}}')
             if isinstance(message, str) and message.startswith('{"kind":"seat"'):
                 self.seat = json.loads(message)
@@ -82,7 +82,7 @@ class PageClient:
             await asyncio.sleep(self._period)
 
     async def send(self, **intent: Any) -> None:
-        """Sends the intent, changed first, at once."""
+        """Changes the intent and sends it at once."""
         self.intent.update(intent)
         self.sent += 1
         content = {**self.intent, "number": self.sent, "time": time.monotonic(), "picture": self.picture}
@@ -97,24 +97,18 @@ class PageClient:
 
 
 class DrivingPage(threading.Thread):
-    """A page in a thread of its own that holds the wheel for a third of the time, and leaves the vehicle to the others for the rest.
+    """A page in a thread of its own that drives for a third of the time and releases the seat for the rest.
 
     Attributes:
         client: the page; None until the cockpit has printed its address.
         lost: the error that ended it; empty: none.
     """
 
-    _HELD, _LET_GO = 5.0, 10.0  # [s]
+    _DRIVE_TIME, _RELEASE_TIME = 5.0, 10.0  # [s]
     _SWAY, _SWAY_PERIOD, _THROTTLE = 0.1, 4.0, 0.3  # [1, s, 1] of steering, while it is held
 
     def __init__(self, printed: Callable[[], str], rate: float = 30.0) -> None:
-        """
-        Creates a page that waits for the address.
-
-        Args:
-            printed: reads all that the cockpit has printed so far.
-            rate: of inputs [Hz].
-        """
+        """Creates a page that waits for the address. printed: reads the cockpit's output so far; rate: of inputs [Hz]."""
         super().__init__(name="driving page", daemon=True)
         self._printed, self._rate, self._ended = printed, rate, threading.Event()
         self.client: PageClient | None = None
@@ -141,8 +135,8 @@ class DrivingPage(threading.Thread):
         await self.client.open()
         began = time.monotonic()
         while not self._ended.is_set():
-            at = (time.monotonic() - began) % (self._HELD + self._LET_GO)
-            held = at < self._HELD
+            at = (time.monotonic() - began) % (self._DRIVE_TIME + self._RELEASE_TIME)
+            held = at < self._DRIVE_TIME
             self.client.intent.update(held=held, throttle=self._THROTTLE * held,
                                       steering=self._SWAY * held * math.sin(2.0 * math.pi * at / self._SWAY_PERIOD))
             await asyncio.sleep(1.0 / self._rate)

@@ -8,7 +8,7 @@ from lfdm_ros.stacks.stack import EXECUTABLES, node_class
 _LONGEST = 60  # characters of choices that are listed
 _HEAD = """# Parameters
 
-Written by `python -m lfdm_lab.parameters_page` from the declarations; a test holds it to them.
+Written by `python -m lfdm_lab.parameters_page` from the declarations; a test compares both.
 
 In a stack: `parameters: {NAME: VALUE}` of a node, or of all that have it; `lfdm up STACK --set NODE.NAME=VALUE`; with a ROS installation
 `ros2 run lfdm_ros NODE --ros-args -p NAME:=VALUE`. Without ROS: `lfdm drive SCENARIO --set NAME=VALUE` for what the controller, its tracker

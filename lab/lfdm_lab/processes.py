@@ -1,4 +1,4 @@
-"""Processes from outside, by psutil: memory, processor time, files. A process that has ended, or is another user's, has none of them."""
+"""Memory, processor time and files of processes, by psutil; zero or empty for a process that has ended or is another user's."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,17 +18,17 @@ def _read(pid: int, read: Callable[[psutil.Process], T], default: T) -> T:
 
 
 def descendants(root: int) -> list[int]:
-    """Returns the ids of a process and of all that it and its children have started."""
+    """Returns the ids of a process and of its descendants."""
     return _read(root, lambda process: sorted([root, *(child.pid for child in process.children(recursive=True))]), [])
 
 
 def command(pid: int) -> list[str]:
-    """Returns the words that a process was started with."""
+    """Returns the command line of a process, by words."""
     return _read(pid, psutil.Process.cmdline, [])
 
 
 def processor_time(pids: Iterable[int], ended: bool = True) -> float:
-    """Returns the processor time of processes [s]; ended: with those of their children that have ended."""
+    """Returns the processor time of processes [s]; ended: including their ended children."""
     return sum(_read(pid, lambda process: sum(process.cpu_times()[:4 if ended else 2]), 0.0) for pid in pids)
 
 
@@ -38,7 +38,7 @@ def resident(pid: int) -> float:
 
 
 def descriptors(pid: int) -> tuple[int, int]:
-    """Returns the numbers of open files of all kinds, and of internet sockets among them."""
+    """Returns the numbers of file descriptors, and of internet sockets among them."""
     return _read(pid, lambda process: (process.num_fds(), len(process.net_connections())), (0, 0))
 
 

@@ -3,7 +3,7 @@
     python -m lfdm_lab.sbom > sbom.json
     python -m lfdm_lab.sbom --licences
 
-Both are of this environment: versions and the hashes of all files that the lock admits, licences as the installed packages declare them.
+For this environment: versions and hashes of the locked files, licences as declared by the installed packages.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def bill(lock: str) -> dict[str, Any]:
 
 
 def licences(parts: Mapping[str, Any]) -> str:
-    """Returns a table of a bill's packages by licence, and at its end those that say none."""
+    """Returns a table of a bill's packages by licence, those without one last."""
     by_licence: dict[str, list[str]] = {}
     for part in parts["components"]:
         by_licence.setdefault(part["licenses"][0]["license"]["name"], []).append(part["name"])
@@ -59,8 +59,7 @@ def licences(parts: Mapping[str, Any]) -> str:
 
 
 def _licence(name: str) -> str:
-    """Returns the licence that an installed package declares: SPDX expression, short text, classifiers or, of a package of ROS,
-    its package.xml."""
+    """Returns the declared licence of an installed package: SPDX expression, short text, classifiers, or package.xml of a ROS package."""
     manifest = Path(sys.prefix, "share", name.removeprefix("ros-").replace("-", "_"), "package.xml")
     if name.startswith("ros-") and manifest.is_file():
         return " AND ".join(element.text or "" for element in ElementTree.parse(manifest).getroot().iter("license"))
@@ -80,8 +79,8 @@ def main() -> int:
     parser.add_argument("--licences", action="store_true", help="print a table of licences instead")
     parser.add_argument("--lock", type=Path, help="file of pinned requirements (default: the package's own)")
     args = parser.parse_args()
-    made = bill((args.lock or share_directory() / "requirements.txt").read_text(encoding="utf-8"))
-    print(licences(made) if args.licences else json.dumps(made, indent=1))
+    document = bill((args.lock or share_directory() / "requirements.txt").read_text(encoding="utf-8"))
+    print(licences(document) if args.licences else json.dumps(document, indent=1))
     return 0
 
 

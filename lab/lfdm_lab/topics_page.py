@@ -10,12 +10,12 @@ from lfdm_ros.stacks.stack import EXECUTABLES, node_class
 
 _HEAD = """# Topics, services and actions
 
-Written by `python -m lfdm_lab.topics_page` from `ENDPOINTS` of each node, from which the node itself makes them; a test holds it to that.
+Written by `python -m lfdm_lab.topics_page` from `ENDPOINTS` of each node, which also create them; a test compares both.
 Layouts for RViz, Lichtblick and PlotJuggler and the security policy of a stack come from the same: [interop](../howto/interop.md#layouts).
 
 Names are relative to the node's namespace, those with `/` to the graph, those with `~/` to the node; `remappings` of a stack change them.
 """
-_TITLES = {SUBSCRIBES: "hears", PUBLISHES: "publishes", SERVES: "service", ACTS: "action", CALLS: "calls", STARTS: "starts"}
+_TITLES = {SUBSCRIBES: "subscribes", PUBLISHES: "publishes", SERVES: "service", ACTS: "action", CALLS: "calls", STARTS: "starts"}
 
 
 def markdown() -> str:

@@ -44,7 +44,7 @@ SUBJECTS = [*bench.subjects.SUBJECTS, bench.subjects.MULTIBODY]
 @pytest.mark.parametrize(("subject", "precision"), [
     pytest.param(subject, precision, id=f"{subject.name}-{precision}")
     for subject in SUBJECTS for precision in ("float64", "float32") if precision == "float64" or subject.name in SPILLS])
-def test_the_assembler_takes_it(ptxas: str, subject: bench.subjects.Subject, precision: str) -> None:
+def test_kernels_assemble(ptxas: str, subject: bench.subjects.Subject, precision: str) -> None:
     made = bench.assemble(bench.kernel_of(subject, precision))
     assert 0 < made.registers <= 255
     assert made.loads <= SPILLS.get(subject.name, (0, 0))[precision == "float32"]
@@ -60,7 +60,7 @@ def test_operations_are_those_of_the_innermost_loop() -> None:
     assert bench.operations_of_step(LOOP) == 10 + 11 + 1
 
 
-def test_the_benchmark_beside_the_processor(gpu, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_with_a_gpu(gpu, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     for name, value in {"VEHICLES": 256, "SECONDS": 0.02, "FEWER": (256,), "ASSESSMENTS": 1, "ROLLOUTS": (64,)}.items():
         monkeypatch.setattr(bench, name, value)
     records = {record.name: record.value for record in bench.measure(1, "eight_dof/fiala")}
@@ -69,7 +69,7 @@ def test_the_benchmark_beside_the_processor(gpu, monkeypatch: pytest.MonkeyPatch
     assert "on Stub 0" in capfd.readouterr().err
 
 
-def test_without_a_gpu_it_says_that_nothing_was_measured(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu_missing_measurements_are_reported(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv(cuda_driver.VARIABLE, "libno_such_driver.so")
     cuda_driver.devices.cache_clear()
     assert not [record for record in bench.measure(1, "linear_single_track") if record.name.startswith("steps")]
@@ -78,6 +78,6 @@ def test_without_a_gpu_it_says_that_nothing_was_measured(monkeypatch: pytest.Mon
         bench.measure(1, "twelve_dof")
 
 
-def test_a_back_end_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_back_end_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sbc", "--backend", "abacus"]) == 2
     assert "--backend: back end 'abacus' is unknown; choose one of: cpu, gpu, auto" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The page about mappings has the tables of the declarations, and what it shows as examples can be read."""
+"""The page about mappings has the tables of the declarations, and valid examples."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_the_tables_are_those_of_the_declarations(name):
     assert written_into(page, name) == page, f"python -m lfdm_lab.mapping_page docs/{name}"
 
 
-def test_every_format_has_a_reader_and_its_keys_are_told():
+def test_every_format_has_a_reader_and_documented_keys():
     assert list(READERS) == list(FORMATS)
     assert {key for form in FORMATS.values() for key in form.keys} <= {key.name for key in SOURCE_KEYS}
 

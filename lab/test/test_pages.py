@@ -1,4 +1,4 @@
-"""The reference pages are what the declarations give."""
+"""The reference pages agree with the declarations."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ for name in sys.argv[2:]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all pages as they are written now."""
+    """The folder of newly generated pages."""
     folder = tmp_path_factory.mktemp("pages")
     subprocess.run([sys.executable, "-c", WRITE, str(folder), *NAMES], check=True)
     return folder

@@ -1,4 +1,4 @@
-"""Use of memory, processor and files by processes, against what they have done."""
+"""Memory, processor time and files of processes of known use."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ def test_processes_that_have_ended_use_nothing() -> None:
     assert processes.opened(GONE, Path("/")) == set() and processes.descriptors(GONE) == (0, 0)
 
 
-def test_children_that_have_ended_count_where_they_are_asked_for() -> None:
+def test_ended_children_count_on_request() -> None:
     own, all_ = (processes.processor_time([os.getpid()], ended) for ended in (False, True))
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
     assert processes.processor_time([os.getpid()], ended=False) - own < 0.3

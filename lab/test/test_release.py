@@ -1,4 +1,4 @@
-"""Files that a release and a forge need say the same as the package: versions, commands, stacks, the line for pip."""
+"""Files for releases and forges agree with the package: versions, commands, stacks, the pip command."""
 
 import importlib.metadata
 import json
@@ -36,7 +36,7 @@ def test_the_change_log_is_one() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_calls_what_there_is(path: Path) -> None:
+def test_workflows_call_existing_commands(path: Path) -> None:
     jobs = yaml.safe_load(path.read_text())["jobs"]
     lines = [line for job in jobs.values() for step in job["steps"] for line in step.get("run", "").splitlines()]
     if path.stem == "nightly":
@@ -57,7 +57,7 @@ def test_a_workflow_calls_what_there_is(path: Path) -> None:
     assert all(versions == ["3.10", "3.11", "3.12", "3.13"] for versions in pythons)
 
 
-def test_before_a_commit_runs_what_lint_runs() -> None:
+def test_the_commit_hook_runs_the_linters() -> None:
     recipe = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
     run = {re.sub(r" --\S+", "", line) for line in re.findall(r"@(?:\$\(VENV\)/bin/|(?=\.ci/))(.+)", recipe)}
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
@@ -133,7 +133,7 @@ def test_the_audit_finds_locked_versions_inside_an_advisory(tmp_path: Path) -> N
     assert text.splitlines()[:-1] == ["fresh 1.2: OWN-7: ", "other 2.0: OWN-6: ", "some-pack 1.10.0: OWN-5, CVE-1: Reads a file."]
 
 
-def test_the_bill_of_materials_has_what_is_locked_for_this_machine() -> None:
+def test_the_bill_of_materials_has_the_locked_packages_of_this_machine() -> None:
     done = subprocess.run([sys.executable, "-m", "lfdm_lab.sbom"], capture_output=True, text=True, check=True)
     made = json.loads(done.stdout)
     versions = {part["name"]: part["version"] for part in made["components"]}

@@ -1,4 +1,4 @@
-"""The site is made without a warning and has every public name; what its pages and the README show as code, commands and messages holds."""
+"""The site builds without a warning and has every public name; code, commands and messages on its pages and in the README are valid."""
 
 import ast
 import importlib
@@ -57,7 +57,7 @@ def test_the_site_has_every_public_name_and_command(site: Path) -> None:
     pages = {path.stem: path.read_text(encoding="utf-8") for path in (site / "reference").rglob("*.html")}
     for room in ROOMS:
         for name in importlib.import_module(f"lfdm_ros.{room}").__all__:
-            # A name that is shown in two packages is described in its own.
+            # A name exported by two packages is described in its own.
             assert re.search(rf'id="lfdm_ros\.[\w.]*\b{name}"', "".join(pages.values())), f"lfdm_ros.{room}.{name}"
     for name in COMMANDS:
         assert f'id="lfdm-{name}"' in pages["cli"], name
@@ -73,7 +73,7 @@ def test_every_message_is_on_its_page() -> None:
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if BLOCK.search(text)])
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
-    """Block after block in one process, in an empty folder."""
+    """All blocks in one process, in an empty folder."""
     done = subprocess.run([sys.executable, "-c", RUN, str(ROOT / page), BLOCK.pattern, str(ROOT / "test")], cwd=tmp_path,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -85,7 +85,7 @@ def test_python_stands_in_blocks_that_are_run() -> None:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Yields the words of each `lfdm` command in a page's indented and fenced blocks, without comments and what the shell does with it."""
+    """Yields the words of each `lfdm` command in a page's indented and fenced blocks, without comments and shell syntax."""
     fenced = "\n".join(re.findall(r"^```(?:console|sh|bash)\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
     lines = re.findall(r"^(?:    |)(?:\$ )?(lfdm .+)$", fenced, re.MULTILINE) + re.findall(r"^    (?:\$ )?(lfdm .+)$", text, re.MULTILINE)
     for line in lines:
@@ -94,7 +94,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if [*commands(text)]])
 def test_every_command_of_a_page_is_one(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The scenarios and stacks that it names are there, too."""
+    """Named scenarios and stacks exist, too."""
     for words in commands(PAGES[page]):
         if "..." not in words and not words[0].startswith("-"):
             assert_command(words, capsys)
@@ -118,7 +118,7 @@ def assert_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize("path", [".github/workflows/docs.yml", ".github/workflows/nightly.yml", ".github/workflows/test.yml",
                                   ".github/workflows/wheels.yml", ".devcontainer/devcontainer.json", "docker/compose.yaml"])
-def test_what_a_forge_or_a_container_runs_is_there(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_used_by_a_forge_or_a_container_exist(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Targets of make, commands with each of a matrix in its place, files of the source tree."""
     text = (ROOT / path).read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -132,8 +132,8 @@ def test_what_a_forge_or_a_container_runs_is_there(path: str, capsys: pytest.Cap
         assert (ROOT / "".join(name)).is_file(), name
 
 
-def test_a_new_vehicle_and_its_own_tyre_as_the_pages_walk_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_vehicle_with_its_tyre_as_on_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                     capsys: pytest.CaptureFixture[str]) -> None:
     """Each command of the README's second task, and of the tutorial beside the file that it shows."""
     tutorial = PAGES["docs/tutorials/own_tyre.md"]
     front = PAGES["README.md"].partition("## I want to know what a vehicle does")[2].partition("\n[")[0]
@@ -180,7 +180,7 @@ def test_links_of_files_that_are_not_on_the_site() -> None:
             assert (ROOT / target).exists(), f"{name}: {target}"
 
 
-def test_the_readme_is_a_front_door() -> None:
+def test_the_readme_is_short_and_links_to_the_pages() -> None:
     lines = PAGES["README.md"].splitlines()
     assert len(lines) <= 120 and max(map(len, lines)) <= 100
     figures = [line for line in lines if re.match(r"\| .+ \| .+ \| `lfdm .+` \|$", line)]
@@ -193,7 +193,7 @@ def test_the_readme_is_a_front_door() -> None:
 
 
 def test_messages_of_the_troubleshooting_page_are_those_of_the_code() -> None:
-    """Each part between ellipses stands in one text of the package, in this order."""
+    """The parts between ellipses occur in one text of the package, in this order."""
     texts = []
     for path in (ROOT / "lfdm_ros").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""Subjects of the benchmarks: models, their tyres, for each tyre a vehicle that has its parameters; start-up times of scripts."""
+"""Subjects of the benchmarks (models, tyres, and a vehicle with the parameters of each tyre), and start-up times of scripts."""
 
 import math
 import os
@@ -21,7 +21,7 @@ SINGLE_TRACK_MODELS = {"linear_single_track": "hmmwv", "nonlinear_bicycle": "hmm
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with a tyre ("" if it has none to choose), and a vehicle."""
+    """A model with a tyre (empty: no choice), and a vehicle."""
 
     chassis: str
     tyre: str
@@ -32,7 +32,7 @@ class Subject:
         """Name in records: MODEL/TYRE."""
         return f"{self.chassis}/{self.tyre}" if self.tyre else self.chassis
 
-    @cached_property  # read once, so that no measurement has it in its time
+    @cached_property  # loaded once, outside of measurements
     def vehicle(self) -> Vehicle:
         return load_vehicle(self.vehicle_name)
 
@@ -46,18 +46,18 @@ SUBJECTS = (
     *(Subject(chassis, tyre, vehicle) for chassis in FOUR_WHEEL_MODELS for tyre, vehicle in VEHICLES_OF_TYRES.items()),
     *(Subject(chassis, "", vehicle) for chassis, vehicle in SINGLE_TRACK_MODELS.items()),
 )
-# Not where code is compiled in many ways, which takes minutes for this one.
+# Not in SUBJECTS: it takes minutes where code is compiled in many ways.
 MULTIBODY = Subject("multibody_hmmwv", "fiala", "hmmwv_multibody")
 
 
 def of_chassis(chassis: str) -> Subject:
-    """Returns the subject of a chassis where no tyre is asked for: with relaxing tyres and torque converter, where it is meant to."""
+    """Returns the subject of a chassis with its default tyre."""
     tyre = {"eight_dof": "fiala", MULTIBODY.chassis: MULTIBODY.tyre}.get(chassis, "tmeasy")
     return next(subject for subject in (*SUBJECTS, MULTIBODY) if subject.chassis == chassis and subject.tyre in ("", tyre))
 
 
 def fastest(run: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Returns the seconds, by a clock, of the fastest of some calls, after one that is not counted because it compiles or loads."""
+    """Returns the seconds of the fastest of `repeats` calls, after a first one that compiles or loads."""
     run()
     best = math.inf
     for _ in range(repeats):
@@ -68,7 +68,7 @@ def fastest(run: Callable[[], object], repeats: int, clock: Callable[[], float] 
 
 
 def seconds_of_starts(script: str, runs: int) -> tuple[list[float], list[float]]:
-    """Runs a script in new processes and returns the seconds it prints: with an empty cache, then with the cache of that run.
+    """Runs a script in new processes; returns the seconds that it prints, with an empty cache and with a filled one.
 
     Args:
         script: Python; prints one number, the seconds from its first line.

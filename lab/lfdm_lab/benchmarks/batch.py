@@ -1,6 +1,6 @@
-"""Many vehicles with their own parameters on all cores: time by vehicle and step, memory by vehicle, and cost of derivatives.
+"""Batches of vehicles with individual parameters on all cores: time by vehicle and step, memory by vehicle, cost of derivatives.
 
-`lfdm bench batch`. Beside ours the same equations on NumPy arrays of vehicles.
+`lfdm bench batch`.
 """
 
 import tracemalloc
@@ -17,10 +17,10 @@ from lfdm_ros.simulation import BatchRollout, InputProfile, Simulator, initial_s
 from lfdm_ros.simulation.sensitivity import EXACT, FINITE_DIFFERENCE, forward_sensitivity
 
 VEHICLES, STEP, SAMPLE, SECONDS, SPEED = 10_000, 1e-3, 0.01, 0.5, 15.0
-REPEATS = 5  # the best of these counts
+REPEATS = 5  # of which the fastest counts
 PROFILE = InputProfile([0, 0.2, 0.4], [0, 0.2, -0.2], [0.3, 0.3, 0], [0, 0, 0])
 
-# Parameters that differ between the vehicles, and to which derivatives are taken: the first DIRECTIONS that a model has.
+# Parameters that differ between the vehicles and for derivatives: the first DIRECTIONS that a model has.
 PARAMETERS = ("sprung_mass", "yaw_inertia", "cornering_stiffness_front", "cornering_stiffness_rear", "tmeasy_lateral_slope_nominal",
               "tmeasy_lateral_peak_force_nominal", "roll_stiffness_front", "roll_damping_front", "wheel_inertia", "cg_height",
               "cg_to_front_axle", "unsprung_mass_front", "unsprung_mass_rear")
@@ -36,7 +36,7 @@ def parameters_of(subject: subjects.Subject) -> list[str]:
 # -- Batches --------------------------------------------------------------------------------------------------------
 
 class Batch:
-    """VEHICLES vehicles of one kind, each with its own parameters within 20 %, 0.5 s of a swerve at 15 m/s."""
+    """VEHICLES vehicles with parameters within 20 %, 0.5 s of a swerve at 15 m/s."""
 
     def __init__(self, subject: subjects.Subject, precision: str = "float64"):
         vehicle, varied = subject.vehicle, parameters_of(subject)
@@ -55,7 +55,7 @@ class Batch:
         return 1e9 * fastest(self.run, REPEATS) / (VEHICLES * round(SECONDS / STEP))
 
     def memory(self) -> float:
-        """Returns the bytes by vehicle that a run allocates at its peak, including the parameters passed in."""
+        """Returns the peak memory of a run by vehicle [bytes], including its parameters."""
         tracemalloc.start()
         try:
             self.run()
@@ -68,7 +68,7 @@ class Batch:
 # -- Derivatives ----------------------------------------------------------------------------------------------------
 
 def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
-    """Returns the time of a lane change with derivatives to DIRECTIONS parameters over that of the same run without; states every 0.1 s."""
+    """Returns the time ratio of a lane change with and without derivatives by DIRECTIONS parameters; states every 0.1 s."""
     vehicle = subject.vehicle
     times = np.linspace(0.0, LONG_SECONDS, round(10 * LONG_SECONDS) + 1)
     inputs = LANE_CHANGE.sample(times)
@@ -89,7 +89,7 @@ def sensitivity_ratio(subject: subjects.Subject, method: str) -> float:
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench batch`, or those of the models that match `only`. Raises InputError: no model matches."""
+    """Measures the models that match `only`. Raises InputError: no model matches."""
     models = list(dict.fromkeys(subject.chassis for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)))
     chosen = [model for model in models if fnmatch(model, only)]
     if not chosen:

@@ -1,7 +1,7 @@
-"""A vehicle's step as C: nanoseconds beside those of our own machine code, by options of the compiler.
+"""A vehicle's step as C code: time compared with the package's machine code, by compiler options.
 
-`lfdm bench c_code`. One vehicle swerves for SECONDS at 1 ms, in one call; processor time, the best of REPEATS runs of each in turn, so that
-all see the same machine. `vectors` are the wheels in vectors of gcc; `fmu` is one fmi2DoStep of the exported FMU.
+`lfdm bench c_code`. One vehicle swerves for SECONDS at 1 ms, in one call; processor time, the fastest of REPEATS alternating runs.
+`vectors`: the wheels in vectors of gcc; `fmu`: one fmi2DoStep of the exported FMU.
 """
 
 import ctypes
@@ -30,14 +30,13 @@ SECONDS, STEP, SPEED = 3.0, 1e-3, 15.0
 REPEATS = 30
 _FAST = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-freciprocal-math",
          "-fno-if-conversion", *(("-mprefer-vector-width=256",) if platform.machine() == "x86_64" else ()))
-# Of each C: the wheels in vectors, options.
+# By name: wheels in vectors, compiler options.
 VARIANTS = {"vectors_o3_native": (True, _FAST), "c99_o2": (False, ("-O2",)), "c99_o3_native": (False, _FAST)}
 BEFORE, AFTER = np.array([0.0, 0.3, 0.0]), np.array([0.1, 0.4, 0.0])
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench c_code`, or those of the models that match `only`. Raises InputError: no model matches; there is
-    no C compiler."""
+    """Measures the models that match `only`. Raises InputError: no model matches, or no C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise InputError("lfdm bench c_code needs a C compiler: apt install gcc")
@@ -105,24 +104,24 @@ def _c(subject: subjects.Subject, compiler: str, source: Path, vectors: bool, op
 
 
 def _fmu(subject: subjects.Subject, path: Path) -> Callable[[], object]:
-    """Returns a run of the FMU's library: its state restored, inputs and their slopes, one step of all seconds."""
+    """Returns a run of the FMU's library: restores its state, sets inputs and their slopes, and makes one step of SECONDS."""
     export = exported(subject.vehicle, subject.model.name)
     path.write_bytes(library(export, own_platform(), "fmi2.c", "token"))
     fmi, pointer, real, size = ctypes.CDLL(str(path)), ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t
     fmi.fmi2Instantiate.restype = pointer
     fmi.fmi2Instantiate.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, pointer, ctypes.c_int, ctypes.c_int]
     fmi.fmi2DoStep.argtypes = [pointer, real, real, ctypes.c_int]
-    vehicle, kept = pointer(fmi.fmi2Instantiate(b"vehicle", 1, b"token", None, None, 0, 0)), pointer()
+    vehicle, state = pointer(fmi.fmi2Instantiate(b"vehicle", 1, b"token", None, None, 0, 0)), pointer()
     speed = (ctypes.c_uint * 1)(export.first["place"] + PLACE.index("vx"))
     fmi.fmi2SetReal(vehicle, speed, size(1), (real * 1)(SPEED))
     fmi.fmi2ExitInitializationMode(vehicle)
     inputs, orders = (ctypes.c_uint * 3)(0, 1, 2), (ctypes.c_int * 3)(1, 1, 1)
     fmi.fmi2SetReal(vehicle, inputs, size(3), (real * 3)(*BEFORE))
     fmi.fmi2SetRealInputDerivatives(vehicle, inputs, size(3), orders, (real * 3)(*((AFTER - BEFORE) / SECONDS)))
-    fmi.fmi2GetFMUstate(vehicle, ctypes.byref(kept))
+    fmi.fmi2GetFMUstate(vehicle, ctypes.byref(state))
 
     def call() -> None:
-        fmi.fmi2SetFMUstate(vehicle, kept)
+        fmi.fmi2SetFMUstate(vehicle, state)
         if fmi.fmi2DoStep(vehicle, 0.0, SECONDS, 0):
             raise ValueError(f"{path.stem}: the run diverged")
 

@@ -1,15 +1,14 @@
-"""The samplers on one stage: time, effective sample size, agreement of chains, and of whole runs with different seeds.
+"""The samplers on one stage: time, effective sample size, agreement of chains, and of runs with different seeds.
 
-`lfdm bench calibration`. The stage is the lateral one of recipe hmmwv_paper with its draws and
-chains, on the recording of the publication; where that is not there, on one of the same design that the recipe's vehicle drives, and
-`recording_is_simulated` is 1. Beside ours stand the figures of paper 000, Table 11 (another simulator and machine; its NUTS took finite
-differences). One seed each run; `spread_of_means` is the standard deviation over the runs of the posterior means, in posterior
-standard deviations, of the unknown for which it is largest. ESS is ArviZ's bulk ESS; for SMC particles it neglects that they
-descend from each other, `ess_genealogy_min` does not. Wall-clock seconds need an idle machine; processor seconds less so.
+`lfdm bench calibration`. The stage is the lateral one of recipe hmmwv_paper with its draws and chains, on the published recording, or, if
+that is not available, on a simulated one of the same design (`recording_is_simulated` is 1). For comparison: paper 000, Table 11 (another
+simulator and machine; its NUTS used finite differences). Each run has its own seed; `spread_of_means` is the largest standard deviation
+over the runs of a posterior mean, in posterior standard deviations. ESS is ArviZ's bulk ESS; for SMC it neglects the particles' ancestry,
+unlike `ess_genealogy_min`. Wall-clock seconds need an idle machine; processor seconds less so.
 
-`peak_rss_mb` is the largest resident set of the whole command `lfdm calibrate` in a process of its own, from imports to report, in 10^6
-bytes: on the same stage by sampler, and of the recipes `dart`, 102 pieces of 2 s on a grid of 1 ms, and `hmmwv_joint`, 8 x 1000 particles,
-where their recordings are there, with the processor time that they take; `imports` is the size after the imports alone.
+`peak_rss_mb` is the largest resident set of the command `lfdm calibrate` in a process of its own, in 10^6 bytes: on the same stage by
+sampler, and, if their recordings are available, of the recipes `dart` (102 windows of 2 s at 1 ms) and `hmmwv_joint` (8 x 1000 particles)
+with their processor time; `imports` is the size after the imports alone.
 """
 
 import os
@@ -42,22 +41,22 @@ from lfdm_ros.simulation import InputProfile, Simulator
 RECIPE, STAGE, RECORDING, DATA = "hmmwv_paper", "lateral", "simp_ramp", "sbel_hmmwv_bayes_calibration"
 PUBLISHED = {"seconds/smc": (123 * 60.0, "s"), "ess_per_s/smc": (1.04, "1/s"), "ess_per_s/nuts": (0.20, "1/s")}
 
-# The publication's ramp: steering from 7 s on, at the speed that the vehicle has then.
+# The publication's ramp: steering from 7 s on, at the vehicle's speed at that time.
 RAMP = InputProfile([0.0, 4.0], [0.0, 0.216], [0.0, 0.0], [0.0, 0.0])
 RAMP_START, RAMP_SPEED, RATE = 7.0, 17.45, 100.0
-NOISE = {"vy": 0.035, "roll": 0.003, "roll_rate": 0.0025, "yaw_rate": 0.014}  # standard deviations, of the publication's size
+NOISE = {"vy": 0.035, "roll": 0.003, "roll_rate": 0.0025, "yaw_rate": 0.014}  # standard deviations, similar to the publication
 STATE = ("x", "y", "yaw", "roll", "pitch", "vx", "vy", "ax", "ay", "roll_rate", "pitch_rate", "yaw_rate", "road_wheel_angle",
          "engine_speed")
-# Recipes that are calibrated as a whole: mapping, data and recordings.
-WHOLE = {"dart": ("dart", "dart_rc_vicon_real", ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")),
-         "hmmwv_joint": ("sbel_hmmwv", DATA, ("acc", "simp_ramp", "rr_1"))}
+# Recipes with all stages: mapping, data and recordings.
+FULL_RECIPES = {"dart": ("dart", "dart_rc_vicon_real", ("throttle_ramp_steer_p02", "throttle_ramp_steer_m02", "free_driving_slow")),
+                "hmmwv_joint": ("sbel_hmmwv", DATA, ("acc", "simp_ramp", "rr_1"))}
 WHEELS = ("omega_fl", "omega_fr", "omega_rl", "omega_rr")
 
 
 # -- The problem ----------------------------------------------------------------------------------------------------
 
 def reference_folder(name: str) -> Path:
-    """Returns the folder of a set of published data, as docs/tutorials/recordings.md lists them. Raises InputError: it is not there."""
+    """Returns the folder of a published data set (docs/tutorials/recordings.md). Raises InputError: it does not exist."""
     root = Path(os.environ.get("LFDM_REFERENCE_DATA", share_directory() / ".." / "shared" / "data")).resolve()
     if not (root / name).is_dir():
         raise InputError(f"no reference data {root / name}; set LFDM_REFERENCE_DATA to the folder that has {name} "
@@ -90,7 +89,7 @@ def record_ramp(recipe: Recipe, path: Path) -> None:
 
 
 def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
-    """Imports the published ramp, or simulates it where that is not there; returns the bag, and True if it is simulated."""
+    """Imports the published ramp, or simulates it if not available; returns the bag, and True if simulated."""
     try:
         source = reference_folder(DATA)
     except InputError:
@@ -101,23 +100,23 @@ def recorded(recipe: Recipe, folder: Path) -> tuple[Path, bool]:
 
 
 def lateral(recipe: Recipe, bag: Path) -> tuple[Problem, float]:
-    """Builds the problem of the stage, ready to be sampled; also returns the seconds of reading, building and compiling."""
+    """Builds the sampling problem of the stage; also returns the time of reading, building and compiling [s]."""
     began = time.perf_counter()
     stage = next(stage for stage in recipe.stages if stage.name == STAGE)
     data = load_stage(stage, find_recordings([bag]), recipe, recipe.start_vehicle)
-    asked = stage_model(stage, data, recipe, recipe.start_vehicle)
-    density = BatchedDensity(asked.likelihood, asked.unknowns, asked.errors)
+    model = stage_model(stage, data, recipe, recipe.start_vehicle)
+    density = BatchedDensity(model.likelihood, model.unknowns, model.errors)
     density(density.draw_prior(100, np.random.default_rng(0)))
-    asked.likelihood.moments_and_slopes(np.array([prior.frozen().median() for prior in asked.unknowns.values()]))
+    model.likelihood.moments_and_slopes(np.array([prior.frozen().median() for prior in model.unknowns.values()]))
     density.evaluations = 0
-    return (Problem(asked.likelihood, density, asked.unknowns, asked.errors, asked.start, stage.objective), time.perf_counter() - began)
+    return (Problem(model.likelihood, density, model.unknowns, model.errors, model.start, stage.objective), time.perf_counter() - began)
 
 
 # -- One run --------------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class SamplerRun:
-    """One run of a sampler, in numbers; means and sds by variable."""
+    """Figures of one run of a sampler; means and sds by variable."""
 
     seconds: float
     processor: float
@@ -130,8 +129,8 @@ class SamplerRun:
 
 
 def processor_seconds() -> float:
-    """Returns the processor time [s] of this process and of those of its children that have ended."""
-    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    """Returns the processor time [s] of this process and its ended children."""
+    usage = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in usage)
 
 
@@ -152,7 +151,7 @@ def sampled(name: str, problem: Problem, recipe: Recipe, seed: int) -> SamplerRu
 # -- Memory ---------------------------------------------------------------------------------------------------------
 
 
-def used(arguments: Sequence[str]) -> tuple[float, float]:
+def run_python(arguments: Sequence[str]) -> tuple[float, float]:
     """Runs Python with these arguments; returns its largest resident set [10^6 bytes] and its processor time [s]. Raises InputError: it
     failed."""
     with tempfile.TemporaryFile() as log:
@@ -165,24 +164,24 @@ def used(arguments: Sequence[str]) -> tuple[float, float]:
     return usage.ru_maxrss * 1024 / 1e6, usage.ru_utime + usage.ru_stime
 
 
-def used_by(recipe: Path | str, bags: Sequence[Path], *options: str) -> tuple[float, float]:
+def run_calibrate(recipe: Path | str, bags: Sequence[Path], *options: str) -> tuple[float, float]:
     """Runs `lfdm calibrate`; returns its largest resident set [10^6 bytes] and its processor time [s]."""
     with tempfile.TemporaryDirectory() as out:
-        return used(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
+        return run_python(["-m", "lfdm_ros.cli", "calibrate", str(recipe), *(text for bag in bags for text in ("--bag", str(bag))),
                          "--out", out, *options])
 
 
 def lateral_alone(folder: Path) -> Path:
-    """Writes a recipe that has only the stage; returns its path."""
+    """Writes a recipe with only the lateral stage; returns its path."""
     text = yaml.safe_load(find_config("calibration", RECIPE).read_text(encoding="utf-8"))
     path = folder / "lateral.yaml"
     path.write_text(yaml.safe_dump({**text, "stages": [stage for stage in text["stages"] if stage["name"] == STAGE]}), encoding="utf-8")
     return path
 
 
-def whole(name: str, runs: int, folder: Path) -> list[Measurement]:
-    """Measures peak memory and processor time of a recipe of WHOLE; returns no records where its recordings are not there."""
-    mapping, data, recordings = WHOLE[name]
+def full_recipe(name: str, runs: int, folder: Path) -> list[Measurement]:
+    """Measures peak memory and processor time of a recipe of FULL_RECIPES; no records if its recordings are not available."""
+    mapping, data, recordings = FULL_RECIPES[name]
     try:
         source = reference_folder(data)
     except InputError:
@@ -190,7 +189,7 @@ def whole(name: str, runs: int, folder: Path) -> list[Measurement]:
     bags = [folder / name / recording for recording in recordings]
     for bag in bags:
         import_recording(source / f"{bag.name}.csv", find_config("recordings", mapping), bag)
-    memory, processor = zip(*(used_by(name, bags) for _ in range(runs)))
+    memory, processor = zip(*(run_calibrate(name, bags) for _ in range(runs)))
     return [Measurement.of(f"peak_rss_mb/{name}", memory, "MB"), Measurement.of(f"processor_s/{name}", processor, "s")]
 
 
@@ -216,12 +215,11 @@ def records_of(name: str, outcomes: list[SamplerRun]) -> list[Measurement]:
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench calibration`, or those of the samplers and of the recipes of WHOLE that match `only`. Raises
-    InputError: nothing matches."""
+    """Measures the samplers and the recipes of FULL_RECIPES that match `only`. Raises InputError: nothing matches."""
     chosen = [name for name in SAMPLERS if fnmatch(name, only)]
-    recipes = [name for name in WHOLE if fnmatch(name, only)]
+    recipes = [name for name in FULL_RECIPES if fnmatch(name, only)]
     if not chosen and not recipes:
-        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}, {', '.join(WHOLE)}")
+        raise InputError(f"--only {only}: matches none of {', '.join(SAMPLERS)}, {', '.join(FULL_RECIPES)}")
     recipe = load_recipe(RECIPE)
     with tempfile.TemporaryDirectory() as folder:
         bag, simulated = recorded(recipe, Path(folder))
@@ -229,11 +227,11 @@ def measure(runs: int, only: str = "*") -> list[Measurement]:
         records = [Measurement("recording_is_simulated", float(simulated), "1", 0.0, 1), Measurement("setup_seconds", setup, "s", 0.0, 1)]
         for name in chosen:
             records += records_of(name, [sampled(name, problem, recipe, seed) for seed in range(1, runs + 1)])
-        imports = [used(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)]
+        imports = [run_python(["-c", "import lfdm_ros.calibration.run"])[0] for _ in range(runs)]
         records.append(Measurement.of("peak_rss_mb/imports", imports, "MB"))
         alone = lateral_alone(Path(folder))
-        records += [Measurement.of(f"peak_rss_mb/{name}", [used_by(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
+        records += [Measurement.of(f"peak_rss_mb/{name}", [run_calibrate(alone, [bag], "--sampler", name)[0] for _ in range(runs)], "MB")
                     for name in chosen]
         for name in recipes:
-            records += whole(name, runs, Path(folder))
+            records += full_recipe(name, runs, Path(folder))
     return [*records, *(Measurement(f"published/{name}", value, unit, 0.0, 0) for name, (value, unit) in PUBLISHED.items())]

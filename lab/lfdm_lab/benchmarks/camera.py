@@ -1,4 +1,4 @@
-"""CPU of one core for a camera's picture of 640 x 360: what is drawn, and its JPEG. `lfdm bench camera`."""
+"""Processor time of a camera image of 640 x 360 and of its JPEG. `lfdm bench camera`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lfdm_ros.sensors.ground_rays import Surface
 from lfdm_ros.simulation.world import OBSTACLE_KINDS, Circle, World
 from lfdm_ros.vehicles import Mount
 
-PICTURES = 60  # of a run, which is the fastest of them: others share the machine
+PICTURES = 60  # of a run, of which the fastest counts
 MOUNT = Mount(1.2, z=1.6, pitch=0.05)
 VIEW = VehicleView(1.0, 0.0, 0.0, 0.0, 0.02, 0.01)
 

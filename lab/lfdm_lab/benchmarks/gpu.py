@@ -1,8 +1,8 @@
-"""Batches on a GPU: the registers and spills of their kernels, the bound that its arithmetic sets, and where there is a GPU their speed.
+"""Batches on a GPU: registers and spills of their kernels, an arithmetic bound of the speed, and, with a GPU, the speed.
 
-`lfdm bench gpu`. The assembler of CUDA is that of the PATH, or of the wheel nvidia-cuda-nvcc-cu12; for the architecture ARCHITECTURE. The
-bound is that of an H200: 132 SMs at 1.83 GHz with 64 operations in double and 128 in single precision each, where a division counts as ten
-and a root as eleven (both are sequences of multiplications).
+`lfdm bench gpu`. The CUDA assembler is that on the PATH or of the wheel nvidia-cuda-nvcc-cu12, for ARCHITECTURE. The bound is that of an
+H200: 132 SMs at 1.83 GHz with 64 double or 128 single precision operations each, a division counted as ten and a root as eleven (both are
+sequences of multiplications).
 """
 
 import importlib.util
@@ -32,15 +32,15 @@ ARCHITECTURE = "sm_90"
 SMS, CLOCK, UNITS = 132, 1.83e9, {"float64": 64, "float32": 128}  # of an H200 SXM: by SM and clock, a fused multiply-add as one
 COSTS = {"div": 10, "rcp": 10, "sqrt": 11}
 ARITHMETIC = ("add", "sub", "mul", "fma", "neg", "abs", "min", "max", "div", "rcp", "sqrt", "setp", "selp", "cvt", "copysign")
-# Of a kernel: millions of vehicles for SECONDS each.
+# Of a kernel: about a million vehicles for SECONDS.
 VEHICLES, SECONDS = 2**20, 1.0
-FEWER = (256, 1024, 4096, 16384, 65536)  # where launches cost as much as steps
+FEWER = (256, 1024, 4096, 16384, 65536)  # where launches are relevant
 ASSESSMENTS, ROLLOUTS = 100, (1024, 16384, 65536)
 
 
 @dataclass(frozen=True)
 class Assembled:
-    """A kernel as the assembler made it: registers a thread, bytes spilled and read back."""
+    """An assembled kernel: registers per thread, bytes of spill stores and loads."""
 
     registers: int
     stores: int
@@ -48,7 +48,7 @@ class Assembled:
 
 
 def assembler() -> str:
-    """Returns the path of ptxas. Raises InputError: there is none."""
+    """Returns the path of ptxas. Raises InputError: not found."""
     found = shutil.which("ptxas")
     if found:
         return found
@@ -61,7 +61,7 @@ def assembler() -> str:
 
 
 def assemble(ptx: str, architecture: str = ARCHITECTURE) -> Assembled:
-    """Assembles a module with one kernel. Raises InputError: the assembler refuses it, with its words; there is none."""
+    """Assembles a module with one kernel. Raises InputError: the assembler fails, with its message, or is not found."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
@@ -75,7 +75,7 @@ def assemble(ptx: str, architecture: str = ARCHITECTURE) -> Assembled:
 
 
 def operations_of_step(ptx: str) -> int:
-    """Counts the arithmetic of one step, divisions and roots by their cost: the innermost loop that holds most of it."""
+    """Returns the arithmetic operations of one step, weighted by COSTS: those of the innermost loop with the bulk of them."""
     lines = [line.strip() for line in ptx.splitlines()]
     places = {line[:-1]: i for i, line in enumerate(lines) if line.endswith(":")}
     loops = []
@@ -94,8 +94,8 @@ def operations_of_step(ptx: str) -> int:
 
 
 def measure(runs: int, only: str = "*") -> list[Measurement]:
-    """Measures all numbers of `lfdm bench gpu`, or those of the models MODEL/TYRE that match `only`; what takes a GPU or an assembler is
-    left out where there is none, with a line on stderr. Raises InputError: no model matches."""
+    """Measures the models MODEL/TYRE that match `only`; without a GPU or an assembler their figures are left out, with a line on stderr.
+    Raises InputError: no model matches."""
     chosen = [subject for subject in (*subjects.SUBJECTS, subjects.MULTIBODY) if fnmatch(subject.name, only)]
     if not chosen:
         raise InputError(f"--only {only}: matches none of {', '.join(subject.name for subject in subjects.SUBJECTS)}")
@@ -120,22 +120,22 @@ def _kernels(subject: subjects.Subject) -> list[Measurement]:
     records = []
     for precision in UNITS:
         ptx = kernel_of(subject, precision)
-        made, step = assemble(ptx), operations_of_step(ptx)
-        for name, value, unit in (("registers", made.registers, "1"), ("spill_loads", made.loads, "B"), ("operations", step, "1"),
+        assembled, step = assemble(ptx), operations_of_step(ptx)
+        for name, value, unit in (("registers", assembled.registers, "1"), ("spill_loads", assembled.loads, "B"), ("operations", step, "1"),
                                   ("bound", SMS * CLOCK * UNITS[precision] / step, "1/s")):
             records.append(Measurement.of(f"{name}/{subject.name}/{precision}", [value], unit))
     return records
 
 
 def kernel_of(subject: subjects.Subject, precision: str) -> str:
-    """Returns the PTX for vehicles that differ in the parameters that those of `lfdm bench batch` differ in."""
+    """Returns the PTX for vehicles that differ in the parameters of `lfdm bench batch`."""
     names = [field.name for field in subject.model.parameters]
     columns = tuple(sorted(names.index(name) for name in parameters_of(subject)))
     return batch_ptx(subject.model, precision, False, (), common_of(subject.model, columns, REALS[precision]))
 
 
 def _speed(subject: subjects.Subject, runs: int) -> list[Measurement]:
-    """Measures vehicles' steps a second, from NumPy's arrays to NumPy's arrays, on the GPU and on this processor."""
+    """Measures steps per second, including transfers from and to NumPy arrays, on the GPU and on this processor."""
     vehicle, varied = subject.vehicle, parameters_of(subject)
     times = np.arange(0.0, SECONDS + SAMPLE / 2, SAMPLE)
     base = np.array([vehicle.parameters[name] for name in varied])
@@ -160,17 +160,17 @@ def _speed(subject: subjects.Subject, runs: int) -> list[Measurement]:
 
 
 def _risk(runs: int) -> list[Measurement]:
-    """Measures milliseconds of a decision, all rollouts of both intentions, 3 s."""
+    """Measures the time of a decision with all rollouts of both intentions over 3 s [ms]."""
     records, situation = [], example()
     for count in ROLLOUTS:
         for backend in ("gpu", "cpu"):
             rollouts = RiskRollouts(VEHICLE, RiskSettings(clear=0.0, rollouts=count, first_rollouts=count, backend=backend))
             rollouts.assess(situation)
 
-            def once(made: RiskRollouts = rollouts) -> float:
+            def once(risk: RiskRollouts = rollouts) -> float:
                 began = time.perf_counter()
                 for _ in range(ASSESSMENTS):
-                    made.assess(situation)
+                    risk.assess(situation)
                 return 1e3 * (time.perf_counter() - began) / ASSESSMENTS
 
             records.append(Measurement.of(f"risk_ms/2x{count}/{backend}", [once() for _ in range(runs)], "ms"))

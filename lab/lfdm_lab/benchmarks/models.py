@@ -1,6 +1,6 @@
 """One vehicle on one core: nanoseconds per physics step, and the cost of the first use of a model.
 
-`lfdm bench models`; beside ours any program given with `--peer`.
+`lfdm bench models`; with `--peer` compared with another program.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import InputProfile, Simulator
 
 SECONDS, STEP = 10.0, 1e-3
-REPEATS = 10  # the best of these counts
+REPEATS = 10  # of which the fastest counts
 RUNS = {
     "acceleration": InputProfile([0, 0.5, 1.5, 7.5, 8.5], [0] * 5, [0, 0, 1, 1, 0], [0] * 5),
     "lane_change": InputProfile([0, 3, 4, 5, 6, 7, 8], [0, 0, 0.3, -0.3, 0.3, -0.3, 0], [1, 1, 0.1, 0.1, 0.1, 0.1, 0.1], [0] * 7),
@@ -27,32 +27,30 @@ RUNS = {
 
 
 def measure(runs: int, only: str = "*", peers: Sequence[Peer] = ()) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench models`, or those of the MODEL/TYRE/RUN that match `only`. Raises InputError: nothing matches
-    `only` or a peer's name; a peer fails."""
-    # Every combination of model, tyre and run, by name.
+    """Measures the MODEL/TYRE/RUN that match `only`. Raises InputError: nothing matches `only` or a peer's name, or a peer fails."""
     table = {f"{subject.name}/{run}": (subject, profile) for subject in (*subjects.SUBJECTS, subjects.MULTIBODY)
              for run, profile in RUNS.items()}
     chosen = [name for name in table if fnmatch(name, only)]
     if not chosen:
         raise InputError(f"--only {only}: matches none of {', '.join(table)}")
-    beside = peers_by_measurement(peers, table, chosen)
+    peer_of = peers_by_measurement(peers, chosen)
     records = []
     for name in chosen:
         subject, profile = table[name]
         simulator = Simulator(subject.vehicle, model=subject.model.name, dt=STEP)
         ours = [milliseconds(simulator, profile) for _ in range(runs)]
         records.append(Measurement.of(f"step_ns/{name}", [per_step(ms) for ms in ours], "ns"))
-        if name in beside:
-            records += against(beside[name], name, simulator, profile, runs)
+        if name in peer_of:
+            records += against(peer_of[name], name, simulator, profile, runs)
     for chassis in dict.fromkeys(table[name][0].chassis for name in chosen):
         records += cost_of_start(subjects.of_chassis(chassis), runs)
     return records
 
 
-# -- Ours -----------------------------------------------------------------------------------------------------------
+# -- Time -----------------------------------------------------------------------------------------------------------
 
 def milliseconds(simulator: Simulator, profile: InputProfile) -> float:
-    """Returns the milliseconds of 10 s from rest: one compiled call for each row of the inputs, no output; the best of REPEATS runs."""
+    """Returns the time of 10 s from rest, one compiled call for each row of the inputs, the fastest of REPEATS runs [ms]."""
     knots = [*profile.time[profile.time < SECONDS], SECONDS]
     inputs = profile.sample(knots)
     segments = [(u0, u1, round((t1 - t0) / STEP)) for (t0, t1), (u0, u1) in zip(pairwise(knots), pairwise(inputs))]
@@ -72,7 +70,7 @@ def per_step(ms: float) -> float:
 
 
 def cost_of_start(subject: subjects.Subject, runs: int) -> list[Measurement]:
-    """Measures the seconds of a process from its first line to the first step, with an empty cache and with a full one."""
+    """Measures the time of a process from its first line to the first step, with an empty cache and with a filled one [s]."""
     script = ("import time; t = time.perf_counter(); from lfdm_ros.simulation import Simulator; "
               "from lfdm_ros.vehicles import load_vehicle; "
               f"Simulator(load_vehicle({subject.vehicle_name!r}), model={subject.model.name!r}).advance([0, 0, 0], [0, 0, 0], 1); "
@@ -82,24 +80,23 @@ def cost_of_start(subject: subjects.Subject, runs: int) -> list[Measurement]:
     return [Measurement.of(f"first_use_s/{subject.chassis}", first, "s"), Measurement.of(f"warm_start_s/{subject.chassis}", warm, "s")]
 
 
-# -- Beside ours ----------------------------------------------------------------------------------------------------
+# -- Comparison -----------------------------------------------------------------------------------------------------
 
-def peers_by_measurement(peers: Iterable[Peer], table: Iterable[str], chosen: Sequence[str]) -> dict[str, Peer]:
-    """Returns the peer of each measurement; a peer without a name stands beside all that are measured. Raises InputError: no such
-    measurement, or two peers for one."""
-    beside: dict[str, Peer] = {}
+def peers_by_measurement(peers: Iterable[Peer], chosen: Sequence[str]) -> dict[str, Peer]:
+    """Returns the peer of each measurement, a peer without a name for all. Raises InputError: unknown measurement, or two peers for one."""
+    found: dict[str, Peer] = {}
     for peer in peers:
         if peer.measurement and peer.measurement not in chosen:
             raise InputError(f"--peer {peer.measurement}: not measured here; choose from {', '.join(chosen)}")
         for name in [peer.measurement] if peer.measurement else chosen:
-            if name in beside:
+            if name in found:
                 raise InputError(f"--peer: two programs beside {name}; run them one after the other")
-            beside[name] = peer
-    return beside
+            found[name] = peer
+    return found
 
 
 def against(peer: Peer, name: str, simulator: Simulator, profile: InputProfile, runs: int) -> list[Measurement]:
-    """Runs ours and the peer in turn, so that both see the same machine; the ratio is our time over the peer's."""
+    """Runs this package and the peer alternately; the ratio is this package's time over the peer's."""
     ratios, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder, "inputs.txt")

@@ -1,21 +1,20 @@
-"""The controller's cycle in closed loop on one core, under load all the time: milliseconds, and their parts.
+"""The controller's cycle in closed loop on one core under continuous load: time, and its parts.
 
-`lfdm bench mpc`. The vehicle drives at 15 m/s to a goal through a field of circles without end; the
-controller receives the 8 next ones, ten times a second. The plant is the 24-DOF model with an actuation delay of 100 ms, its state arrives
-20 ms old. The horizon has 40 stages with rows for 4 circles (the nearest ones of each stage, two on each side), the wheel loads, the
-friction, the steering limit, the corridor and the speed. `cycle_ms_*` is the wall clock around `Controller.cycle`, `cycle_cpu_ms_*` this
-thread's processor time (the two differ where the machine is busy). Python's garbage collection stays on; objects made before the first
-cycle are exempt from it (`gc.freeze`). The slow solvers drive fewer cycles (SLOW_CYCLES).
+`lfdm bench mpc`. The vehicle drives at 15 m/s to a goal through an endless field of circles; the controller receives the next 8, ten times
+a second. The plant is the 24-DOF model with an actuation delay of 100 ms and a state age of 20 ms. The horizon has 40 stages with
+constraints for 4 circles (the nearest of each stage, two on each side), wheel loads, friction, steering limit, corridor and speed.
+`cycle_ms_*` is the wall clock of `Controller.cycle`, `cycle_cpu_ms_*` this thread's processor time (they differ on a busy machine). Garbage
+collection is enabled; objects created before the first cycle are exempt (`gc.freeze`). Slow solvers drive fewer cycles (SLOW_CYCLES).
 
-- `*/MODEL/hpipm_8_rows`: rows for all 8 circles at every stage.
-- `*/MODEL/hpipm_slalom`: the hard case, along a line through a slalom so close that an obstacle is at its limit in every cycle.
-- `*/MODEL/hpipm_slalom_budget`: the same as it is shipped, with a cycle's time bounded (`time_budget`); all others take the time they need.
-- `part_cpu_ms_p50/MODEL/hpipm/PART`: processor time, in a run of its own, since taking the time costs some.
-- `look_ms_*`: search for the route to a goal round the same circles, after the command has been sent.
+- `*/MODEL/hpipm_8_rows`: constraints for all 8 circles at every stage.
+- `*/MODEL/hpipm_slalom`: a straight line through a slalom in which an obstacle constraint is active in every cycle.
+- `*/MODEL/hpipm_slalom_budget`: the same with the default `time_budget`; all others have no time limit.
+- `part_cpu_ms_p50/MODEL/hpipm/PART`: processor time, in a separate run because of the cost of the clocks.
+- `look_ms_*`: route search around the same circles, after the command has been sent.
 - `ratio_p50/MODEL/SOLVER`: over HPIPM in the same run.
-- `solved_share`, `active_share`: share of the cycles that ended with a plan, and of those in which an obstacle's constraint was active.
-- `first_start_s`, `start_s`: a process of its own from its first line to the first command, imports and the table of limits included,
-  with an empty cache and with a full one.
+- `solved_share`, `active_share`: share of cycles with a solved plan, and with an active obstacle constraint.
+- `first_start_s`, `start_s`: a process from its first line to the first command, including imports and the table of limits, with an empty
+  cache and with a filled one.
 """
 
 import gc
@@ -46,11 +45,11 @@ from lfdm_ros.vehicles import load_vehicle
 VEHICLE, PLANT, TYRE = "hmmwv", "twenty_four_dof", "tmeasy"
 MODELS, SOLVERS = ("driven_bicycle", "eight_dof"), ("hpipm", "piqp", "ipopt")
 SLOW_CYCLES = {"ipopt": 300}
-WARM_UP = 25  # cycles that do not count: the cold start among them
+WARM_UP = 25  # cycles that do not count, with the cold start
 SPEED, DELAY, AGE = 15.0, 0.1, 1  # [m/s], [s], [cycles]
-SEEN, BEHIND = 8, 5.0  # circles that are seen, the next ones; [m] how long those passed are
-SPACING, ASIDE, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
-APART, SIDE, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field: one circle each, up to so far aside; its seed
+DETECTED, BEHIND = 8, 5.0  # circles detected; distance behind the vehicle up to which they are [m]
+SPACING, OFFSET, RADIUS = 12.0, 2.0, 0.8  # [m] of the slalom
+FIELD_SPACING, MAX_OFFSET, RADII, SEED = 20.0, 6.0, (0.5, 2.0), 1  # [m] of the field; its seed
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate", "omega_fl", "omega_fr", "omega_rl", "omega_rr")
 PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "references": "planner.stages.follow",
          "obstacles": "planner.stages.avoid", "linearise": "planner.program.linearise", "solver": "planner.solver.solve",
@@ -59,12 +58,11 @@ PARTS = {"delay_prediction": "_prediction.at", "shift": "planner.shift", "refere
 
 
 def measure(runs: int, cycles: int = 5000, models: Sequence[str] = MODELS, solvers: Sequence[str] = SOLVERS) -> list[Measurement]:
-    """Measures all numbers of `lfdm bench mpc`, or those of some models and solvers. Raises InputError: no such model or solver, or too few
-    cycles."""
-    for what, given, known in (("--models", models, MODELS), ("--solvers", solvers, SOLVERS)):
-        for name in given:
-            if name not in known:
-                raise InputError(f"{what} {name}: choose from {', '.join(known)}")
+    """Measures models and solvers. Raises InputError: unknown model or solver, or too few cycles."""
+    for option, names, choices in (("--models", models, MODELS), ("--solvers", solvers, SOLVERS)):
+        for name in names:
+            if name not in choices:
+                raise InputError(f"{option} {name}: choose from {', '.join(choices)}")
     if cycles < 100:
         raise InputError(f"--cycles {cycles}: give 100 or more")
     records = []
@@ -94,10 +92,10 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
         add(solver, [through(field, controller, few(solver, cycles)) for _ in range(1 if solver in SLOW_CYCLES else runs)])
         if solver != "hpipm":
             continue
-        records += looks_of(model, controller, cycles)
+        records += searches_of(model, controller, cycles)
         records += parts_of(model, controller, min(cycles, 1000))
         if model == MODELS[0]:
-            add("hpipm_8_rows", [through(field, make_controller(model, solver, obstacles=SEEN), cycles)])
+            add("hpipm_8_rows", [through(field, make_controller(model, solver, obstacles=DETECTED), cycles)])
         add("hpipm_slalom", [through(slalom, controller, min(cycles, 2500))])
         shipped = make_controller(model, solver, time_budget=Settings().time_budget)
         add("hpipm_slalom_budget", [through(slalom, shipped, min(cycles, 2500))])
@@ -108,7 +106,7 @@ def of_model(model: str, solvers: Sequence[str], runs: int, cycles: int) -> list
 
 
 def few(solver: str, cycles: int) -> int:
-    """Returns the number of cycles that a solver drives: fewer for those of SLOW_CYCLES."""
+    """Returns the number of cycles of a solver, fewer for those of SLOW_CYCLES."""
     return min(cycles, SLOW_CYCLES.get(solver, cycles))
 
 
@@ -116,18 +114,18 @@ def few(solver: str, cycles: int) -> int:
 
 @dataclass(frozen=True)
 class CycleTimes:
-    """Seconds of each cycle, on the wall and of this thread, and of each route search; shares of cycles solved, and with an active
-    obstacle."""
+    """Wall clock and processor time of each cycle, and time of each route search [s]; shares of cycles that are solved, and that have an
+    active obstacle constraint."""
 
     wall: np.ndarray
     cpu: np.ndarray
-    looks: np.ndarray
+    searches: np.ndarray
     solved: float
     active: float
 
 
 class DelayedPlant:
-    """The vehicle, its actuator and the age of its state."""
+    """The vehicle with its actuators, and a delayed state."""
 
     def __init__(self, period: float):
         self._simulator = Simulator(load_vehicle(VEHICLE), PLANT, 1e-3, TYRE)
@@ -138,7 +136,7 @@ class DelayedPlant:
         self._states: list[dict[str, float]] = []
 
     def state(self, k: int) -> tuple[float, dict[str, float]]:
-        """Returns the time [s] and the values of the state that arrives in cycle k."""
+        """Returns the time stamp [s] and the values of the state that arrives in cycle k."""
         self._states.append(dict(zip(OBSERVED, self._simulator.outputs[self._columns].tolist())))
         k = max(k - AGE, 0)
         return k * self._period, self._states[k]
@@ -151,7 +149,7 @@ class DelayedPlant:
 
 
 def make_controller(model: str, solver: str, **settings: Any) -> Controller:
-    """Builds a controller that never gives up for time, if no `time_budget` is given: measuring must not change the results."""
+    """Creates a controller, by default without a time limit, which would make results depend on the clock."""
     vehicle = load_vehicle(VEHICLE).replace(actuation_delay=DELAY)
     chosen = Settings(model=model, solver=solver, **{"time_budget": 0.0, **settings})
     return Controller(vehicle, chosen, limits_of(vehicle, chosen))
@@ -161,22 +159,22 @@ Scene = Callable[[float, float], Obstacles]
 
 
 def field(now: float, x: float) -> Obstacles:
-    """Returns the next circles of a field without end."""
-    index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / APART), 2)
+    """Returns the next circles of the endless field."""
+    index = np.arange(DETECTED) + max(math.ceil((x - BEHIND) / FIELD_SPACING), 2)
     draws = np.array([np.random.default_rng((SEED, i)).random(3) for i in index.tolist()])
-    centres = np.column_stack([APART * (index + 0.5 * draws[:, 0]), SIDE * (2.0 * draws[:, 1] - 1.0)])
-    return Obstacles(centres, RADII[0] + (RADII[1] - RADII[0]) * draws[:, 2], np.zeros((SEEN, 2)), now)
+    centres = np.column_stack([FIELD_SPACING * (index + 0.5 * draws[:, 0]), MAX_OFFSET * (2.0 * draws[:, 1] - 1.0)])
+    return Obstacles(centres, RADII[0] + (RADII[1] - RADII[0]) * draws[:, 2], np.zeros((DETECTED, 2)), now)
 
 
 def slalom(now: float, x: float) -> Obstacles:
-    """Returns the next circles of a slalom without end, so close that an obstacle is at its limit in every cycle."""
-    index = np.arange(SEEN) + max(math.ceil((x - BEHIND) / SPACING), 2)
-    centres = np.column_stack([SPACING * index, np.where(index % 2, ASIDE, -ASIDE)])
-    return Obstacles(centres, np.full(SEEN, RADIUS), np.zeros((SEEN, 2)), now)
+    """Returns the next circles of the endless slalom."""
+    index = np.arange(DETECTED) + max(math.ceil((x - BEHIND) / SPACING), 2)
+    centres = np.column_stack([SPACING * index, np.where(index % 2, OFFSET, -OFFSET)])
+    return Obstacles(centres, np.full(DETECTED, RADIUS), np.zeros((DETECTED, 2)), now)
 
 
 def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[], None] = lambda: None) -> CycleTimes:
-    """Drives to a goal through the field, or along the straight line of the slalom; `after` is called after each cycle that counts."""
+    """Drives to a goal through the field, or along the line of the slalom; calls `after` after each cycle that counts."""
     period = controller.settings.period
     controller.reset()
     end = 100.0 + SPEED * period * (cycles + WARM_UP)
@@ -185,7 +183,7 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
     else:
         controller.follow(Path(np.array([[0.0, 0.0], [end, 0.0]])), SPEED, stop=False)
     plant = DelayedPlant(period)
-    wall, cpu, looks, done, route, looked = [], [], [], [], None, 0.0
+    wall, cpu, searches, cycles_done, route, search_time = [], [], [], [], None, 0.0
     gc.collect()
     gc.freeze()
     try:
@@ -194,30 +192,31 @@ def through(scene: Scene, controller: Controller, cycles: int, after: Callable[[
             measured_at, state = plant.state(k)
             if k % 5 == 0:
                 controller.update_obstacles(scene(now, state["x"]))
-            began, busy = time.perf_counter(), time.thread_time()
+            start, busy = time.perf_counter(), time.thread_time()
             cycle: Cycle = controller.cycle(now, Measured(measured_at, state))
             busy, ended = time.thread_time() - busy, time.perf_counter()
             if k >= WARM_UP:
-                wall.append(ended - began)
+                wall.append(ended - start)
                 cpu.append(busy)
-                done.append(cycle)
+                cycles_done.append(cycle)
                 after()
-                if cycle.route is not route:  # the last look found a new one
-                    looks.append(looked)
-            route, began = cycle.route, time.perf_counter()
+                if cycle.route is not route:  # the last search found a new one
+                    searches.append(search_time)
+            route, start = cycle.route, time.perf_counter()
             controller.poll(now)
-            looked = time.perf_counter() - began
+            search_time = time.perf_counter() - start
             plant.advance(now, cycle.command)
     finally:
         gc.unfreeze()
-    return CycleTimes(np.array(wall), np.array(cpu), np.array(looks), float(np.mean([c.outcome is CycleOutcome.SOLVED for c in done])),
-                      float(np.mean(["obstacle" in (*c.active, *c.violated) for c in done])))
+    return CycleTimes(np.array(wall), np.array(cpu), np.array(searches),
+                      float(np.mean([c.outcome is CycleOutcome.SOLVED for c in cycles_done])),
+                      float(np.mean(["obstacle" in (*c.active, *c.violated) for c in cycles_done])))
 
 
 # -- Numbers --------------------------------------------------------------------------------------------------------
 
 def records_of(name: str, drives: Sequence[CycleTimes]) -> list[Measurement]:
-    """Summarises runs that are the same but for the machine; `max` is the largest of all."""
+    """Summarises repetitions of a run; `max` is the largest of all."""
     out = []
     for clock, seconds in (("cycle_ms", [d.wall for d in drives]), ("cycle_cpu_ms", [d.cpu for d in drives])):
         for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)):
@@ -229,20 +228,20 @@ def records_of(name: str, drives: Sequence[CycleTimes]) -> list[Measurement]:
             Measurement.of(f"active_share/{name}", [d.active for d in drives], "1")]
 
 
-def looks_of(model: str, controller: Controller, cycles: int) -> list[Measurement]:
+def searches_of(model: str, controller: Controller, cycles: int) -> list[Measurement]:
     """Measures the search for a route."""
-    looks = 1e3 * through(field, controller, min(cycles, 2500)).looks
-    return [Measurement(f"look_ms_{what}/{model}", float(np.percentile(looks, percent)), "ms", 0.0, 1)
-            for what, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(looks)]
+    times = 1e3 * through(field, controller, min(cycles, 2500)).searches
+    return [Measurement(f"look_ms_{name}/{model}", float(np.percentile(times, percent)), "ms", 0.0, 1)
+            for name, percent in (("p50", 50.0), ("p99", 99.0), ("max", 100.0)) if len(times)]
 
 
 def parts_of(model: str, controller: Controller, cycles: int) -> list[Measurement]:
-    """Measures the cycle's processor time by part, with clocks around its parts; `rest` is the time outside of them."""
+    """Measures the cycle's processor time by part; `rest` is the time outside of the parts."""
     spent = dict.fromkeys(PARTS, 0.0)
     table: list[dict[str, float]] = []
     undo = []
-    for part, where in PARTS.items():
-        *owners, name = where.split(".")
+    for part, attribute_path in PARTS.items():
+        *owners, name = attribute_path.split(".")
         owner: Any = controller
         for attribute in owners:
             owner = getattr(owner, attribute)
@@ -256,7 +255,7 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Measuremen
         drive = through(field, controller, cycles, after)
     finally:
         for owner, name in undo:
-            delattr(owner, name)  # the class's own again
+            delattr(owner, name)  # restores that of the class
     parts = np.diff([[row[part] for part in PARTS] for row in table], axis=0)
     rest = drive.cpu[1:] - parts.sum(axis=1)
     return [Measurement(f"part_cpu_ms_p50/{model}/hpipm/{part}", 1e3 * float(np.median(values)), "ms", 0.0, 1)
@@ -266,16 +265,16 @@ def parts_of(model: str, controller: Controller, cycles: int) -> list[Measuremen
 def timed(call: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
     """Wraps a call so that its processor time is added to that of its part."""
     def wrapped(*arguments: Any, **named: Any) -> Any:
-        began = time.thread_time()
+        start = time.thread_time()
         result = call(*arguments, **named)
-        spent[part] += time.thread_time() - began
+        spent[part] += time.thread_time() - start
         return result
 
     return wrapped
 
 
 def cost_of_start(model: str, runs: int) -> list[Measurement]:
-    """Measures the seconds of a process from its first line to the first command, with an empty cache and with a full one."""
+    """Measures the time of a process from its first line to the first command, with an empty cache and with a filled one [s]."""
     script = (
         "import time; t = time.perf_counter(); from lfdm_ros.control.controller import Controller, limits_of; "
         "from lfdm_ros.control.prediction import Measured; from lfdm_ros.control.settings import Settings; "
@@ -291,7 +290,7 @@ def cost_of_start(model: str, runs: int) -> list[Measurement]:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keeps this process on one core, where the system can."""
+    """Pins this process to one core, if supported."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

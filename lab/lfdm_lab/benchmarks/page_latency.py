@@ -1,7 +1,7 @@
-"""The cockpit's node and server in a process of their own: from an input of a page to the state that shows it, from a loss of the input to
-the brake, and the processor that they take.
+"""Latency of the cockpit's node and server: from an input of a page to the resulting state, and from a loss of input to the brake; their
+processor load.
 
-`lfdm bench page_latency`. The pages are clients of the sockets without a browser: the time that a browser takes to draw is its machine's.
+`lfdm bench page_latency`. The pages are clients of the sockets without a browser, so drawing time is not included.
 """
 
 import asyncio
@@ -22,15 +22,14 @@ import psutil
 
 from lfdm_lab.cli.bench import Measurement
 from lfdm_lab.page_client import PageClient, find_url
-from lfdm_lab.stacks.commands import hear_commands
+from lfdm_lab.stacks.commands import observe_commands
 from lfdm_ros.errors import InputError
 
 STEPS, LOSSES, CPU_SECONDS = 60, 100, 10.0
-LOST_FOR_GOOD, TRIES = 5.0, 10  # [s]; to take the wheel
-_START = 120.0  # [s]
+LOSS_TIMEOUT, MAX_TRIES = 5.0, 10  # [s]; to get the seat
+_START_TIMEOUT = 120.0  # [s]
 
-
-# A driver alone, each node in a process of its own: the page's own share. Then the shipped stack, where commands go through shared control.
+# Without shared control, each node in a process of its own; the other stack is the shipped one with shared control.
 _DIRECT = """
 processes: true
 nodes:
@@ -73,15 +72,15 @@ async def _run() -> dict[str, float]:
 
 
 def _listen(commands: list[tuple[float, float]], ended: threading.Event) -> None:
-    """Collects (time, brake) of the commands on the graph."""
+    """Records (time, brake) of the commands on the graph."""
     def on_command(message: Any) -> None:
         commands.append((time.monotonic(), message.brake))
 
-    hear_commands(on_command, ended)
+    observe_commands(on_command, ended)
 
 
 async def _url(log: Path) -> str:
-    end = time.monotonic() + _START
+    end = time.monotonic() + _START_TIMEOUT
     while time.monotonic() < end:
         text = log.read_text()
         if "all nodes are active" in text and (found := find_url(text)):
@@ -111,7 +110,7 @@ async def _measured(url: str, pid: int, commands: list[tuple[float, float]]) -> 
         times = []
         for number in range(LOSSES):
             await _hold(client, commands)
-            await asyncio.sleep(0.1 + 0.0037 * (number % 10))  # at another phase of both rates
+            await asyncio.sleep(0.1 + 0.0037 * (number % 10))  # varies the phase of both rates
             lost = time.monotonic()
             if loss == "let_go":
                 await client.send(held=False)
@@ -120,8 +119,8 @@ async def _measured(url: str, pid: int, commands: list[tuple[float, float]]) -> 
             else:
                 client.silent = True
             await _until(partial(_braked, commands, lost))
-            late = next((at for at, brake in commands[-200:] if at > lost and brake > 0.0), math.inf)
-            times.append(1e3 * (late - lost))
+            braked_at = next((at for at, brake in commands[-200:] if at > lost and brake > 0.0), math.inf)
+            times.append(1e3 * (braked_at - lost))
             client.silent = False
             if loss == "closed":
                 client = PageClient(url)
@@ -142,8 +141,8 @@ async def _measured(url: str, pid: int, commands: list[tuple[float, float]]) -> 
 
 
 async def _hold(client: PageClient, commands: list[tuple[float, float]]) -> None:
-    """Lets go and holds, until the commands on the graph are the page's. Raises InputError: they never are."""
-    for _ in range(TRIES):
+    """Releases and holds until the commands on the graph are the page's. Raises InputError: they never are."""
+    for _ in range(MAX_TRIES):
         await client.send(held=False, brake=0.0)
         await asyncio.sleep(0.1)
         await client.send(held=True)
@@ -157,8 +156,8 @@ def _braked(commands: list[tuple[float, float]], since: float) -> bool:
 
 
 async def _until(condition: Callable[[], bool]) -> bool:
-    """Waits for a condition, not for ever; returns whether it holds."""
-    end = time.monotonic() + LOST_FOR_GOOD
+    """Waits for a condition up to LOSS_TIMEOUT; returns True if it holds."""
+    end = time.monotonic() + LOSS_TIMEOUT
     while not (holds := condition()) and time.monotonic() < end:
         await asyncio.sleep(0.001)
     return holds

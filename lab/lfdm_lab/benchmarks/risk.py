@@ -1,8 +1,7 @@
 """Time of 1,024 rollouts of an operator's command and as many of a plan, 3 s ahead among 40 obstacles in a corridor.
 
-`lfdm bench risk`. Beside them, in the same run: a plain loop over one vehicle's compiled step with the same obstacle checks in NumPy, and
-the rollouts again while the autonomy stack drives on the real graph in a process of its own: all of them, 1,024 of both together
-(`1024_in_all`), and as they are shipped, which end when the answer is clear (`until_clear`).
+`lfdm bench risk`. For comparison: a plain loop over one vehicle's compiled step with the same obstacle checks in NumPy; half the rollouts
+(`1024_in_all`); the defaults, which end when the result is clear (`until_clear`); and these while the autonomy stack drives on the graph.
 """
 
 import os
@@ -32,7 +31,7 @@ VEHICLE = load_vehicle("hmmwv")
 
 def measure(runs: int) -> list[Measurement]:
     """Measures all numbers of `lfdm bench risk`."""
-    settings = RiskSettings(clear=0.0)  # all rollouts, however clear the answer is
+    settings = RiskSettings(clear=0.0)  # always all rollouts
     situation = example()
     half, shipped = replace(settings, rollouts=settings.rollouts // 2), RiskSettings()
     records = []
@@ -48,7 +47,7 @@ def measure(runs: int) -> list[Measurement]:
                         Measurement.of("rollouts_cpu_ms", [cpu(rollouts, situation) for _ in range(runs)], "ms")]
             plain = [plain_loop(rollouts, situation) * both for _ in range(runs)]
             records += [Measurement.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
-                        Measurement.of("ratio/plain_loop", [t / np.median(own) for t, own in zip(plain, times)], "1")]
+                        Measurement.of("ratio/plain_loop", [t / np.median(rollout_times) for t, rollout_times in zip(plain, times)], "1")]
     quick = RiskRollouts(VEHICLE, shipped)
     records += _quantiles("/until_clear", [assessed(quick, situation) for _ in range(runs)])
     for name, chosen in (("", settings), ("/1024_in_all", half), ("/until_clear", shipped)):
@@ -62,28 +61,28 @@ def _quantiles(name: str, times: list[np.ndarray]) -> list[Measurement]:
 
 
 def example() -> Situation:
-    """Returns the situation of a vehicle among obstacles, in a lane that bends, with an operator that steers a little too much."""
+    """Returns a situation: obstacles, a curved lane, and an operator with slightly too much steering."""
     rng = np.random.default_rng(3)
     places = np.column_stack([rng.uniform(8.0, 75.0, OBSTACLES), rng.uniform(3.0, 20.0, OBSTACLES) * rng.choice([-1.0, 1.0], OBSTACLES)])
-    seen = Obstacles(places, rng.uniform(0.3, 1.2, OBSTACLES), np.zeros((OBSTACLES, 2)), 0.0)
+    detected = Obstacles(places, rng.uniform(0.3, 1.2, OBSTACLES), np.zeros((OBSTACLES, 2)), 0.0)
     t = np.arange(0.0, 4.01, 0.1)
     plan = Plan(("x", "y", "yaw", "vx"), t, np.column_stack([SPEED * t, 0.0 * t, 0.0 * t, np.full(len(t), SPEED)]),
                 np.column_stack([0.0 * t, np.full(len(t), 0.15), 0.0 * t]))
     lane = Path(np.column_stack([np.linspace(-30.0, 150.0, 91), 0.0004 * np.linspace(-30.0, 150.0, 91) ** 2]))
     known = {"x": 0.0, "y": 0.0, "yaw": 0.0, "vx": SPEED, "vy": 0.0, "yaw_rate": 0.0}
     operator, autonomy = StampedCommand(0.0, 0.02, 0.15), StampedCommand(0.0, 0.0, 0.15)
-    return Situation(0.0, VEHICLE, Measured(0.0, known), (), operator, autonomy, plan, seen, lane,
+    return Situation(0.0, VEHICLE, Measured(0.0, known), (), operator, autonomy, plan, detected, lane,
                      Corridor(lane, np.array([[0.0, 3.5, 3.5], [180.0, 3.5, 3.5]])))
 
 
 def assessed(rollouts: RiskRollouts, situation: Situation) -> np.ndarray:
-    """Returns the seconds of wall clock of each of ASSESSMENTS assessments (n,)."""
+    """Returns the wall clock time of each of ASSESSMENTS assessments (n,) [s]."""
     rollouts.assess(situation)
     return np.array([rollouts.assess(situation).seconds for _ in range(ASSESSMENTS)])
 
 
 def cpu(rollouts: RiskRollouts, situation: Situation) -> float:
-    """Returns the milliseconds of processor time of an assessment, all cores together."""
+    """Returns the processor time of an assessment on all cores together [ms]."""
     begin = time.process_time()
     for _ in range(50):
         rollouts.assess(situation)
@@ -91,7 +90,7 @@ def cpu(rollouts: RiskRollouts, situation: Situation) -> float:
 
 
 def plain_loop(rollouts: RiskRollouts, situation: Situation) -> float:
-    """Returns the seconds of one rollout in a loop: one vehicle's compiled step from sample to sample, exact clearances by NumPy."""
+    """Returns the time of one rollout in a loop: a vehicle's compiled step from sample to sample, exact clearances by NumPy [s]."""
     s, model = rollouts.settings, rollouts.model
     world = World(tuple(Circle(x, y, radius) for (x, y), radius in zip(situation.obstacles.centres, situation.obstacles.radii)))
     x, before, after = initial_state(model, VEHICLE, vx=SPEED), np.array([0.02, 0.15, 0.0]), np.array([0.02, 0.15, 0.0])
@@ -106,7 +105,7 @@ def plain_loop(rollouts: RiskRollouts, situation: Situation) -> float:
 
 
 def beside_graph(settings: RiskSettings, situation: Situation, runs: int) -> list[np.ndarray]:
-    """Measures assessments [s], one in 50 ms as the node asks for them, while simulator, LIDAR and controller drive on the graph."""
+    """Measures assessments [s] every 50 ms, as in the node, while simulator, LIDAR and controller drive on the graph."""
     rollouts, found = RiskRollouts(VEHICLE, settings), []
     for _ in range(runs):
         stack = subprocess.Popen(

@@ -27,8 +27,8 @@ EPILOG = """examples:
   lfdm bench calibration --runs 5 --only smc
   lfdm bench mpc --models driven_bicycle --solvers hpipm piqp
   lfdm bench models --only '*/tmeasy/*' --peer 'eighteen_dof/tmeasy/lane_change=./my_program {inputs}'
-      a program that simulates 10 s at 1 ms and prints its own milliseconds last; {inputs} becomes a file of our
-      run's driver inputs (rows of time, steering, throttle, brake; linear between them)"""
+      a program that simulates 10 s at 1 ms and prints its time in ms last; {inputs} is replaced by a file of the
+      driver inputs (rows of time, steering, throttle, brake; linear between them)"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="PATTERN",
                         help="models, batch, calibration: only the measurements whose MODEL/TYRE/RUN, MODEL or SAMPLER matches")
     parser.add_argument("--peer", action="append", nargs="?", const="", metavar="[MODEL/TYRE/RUN=]COMMAND", default=[],
-                        help="models: run this program in turn with ours and report the ratio of the times; repeatable; without a command: "
+                        help="models: run this program alternately and report the ratio of the times; repeatable; without a command: "
                         "lfdm_peer on the PATH, which runs the C++ library LFDM (docs/concepts/lfdm_differences.md)")
     parser.add_argument("--cycles", type=int, metavar="N", help="mpc: cycles of a run (default: 5000)")
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="mpc: of these (default: driven_bicycle eight_dof)")
@@ -115,7 +115,7 @@ def benchmark_folder() -> Path:
 
 
 def benchmark_names() -> list[str]:
-    """Lists the benchmarks; modules with a leading underscore are shared by them."""
+    """Lists the benchmarks, the modules without a leading underscore."""
     return sorted(path.stem for path in benchmark_folder().glob("[!_]*.py"))
 
 

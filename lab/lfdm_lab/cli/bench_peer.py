@@ -1,4 +1,4 @@
-"""Programs of others beside ours: `lfdm bench models --peer COMMAND`."""
+"""Peer programs for comparison: `lfdm bench models --peer COMMAND`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from lfdm_ros.errors import InputError
 
-# Stands in a command for the file of driver inputs that our run uses.
+# Placeholder in a command for the file of driver inputs.
 INPUTS = "{inputs}"
 TIME_LIMIT = 300.0  # [s]
 
-# The program that runs the C++ library LFDM, looked for on the PATH, and what of ours it stands beside.
+# The program on the PATH that runs the C++ library LFDM, and the measurements that it is compared with.
 LIBRARY = "lfdm_peer"
 _OF_LIBRARY = [f"{model}/tmeasy/{run}" for model in ("eleven_dof", "eighteen_dof", "twenty_four_dof")
                for run in ("acceleration", "lane_change")]
@@ -29,9 +29,9 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class Peer:
-    """A command whose last number on stdout is the milliseconds that it needs for 10 s at a step of 1 ms.
+    """A command whose last number on stdout is its time for 10 s at a step of 1 ms [ms].
 
-    `measurement` names our measurement that it stands beside, for example eighteen_dof/tmeasy/acceleration; "" stands for each of them.
+    measurement: the one that it is compared with, for example eighteen_dof/tmeasy/acceleration; empty: each.
     """
 
     measurement: str
@@ -39,8 +39,7 @@ class Peer:
 
     @classmethod
     def parse(cls, text: str) -> Peer:
-        """Reads `[MEASUREMENT=]COMMAND`, the command with a shell's quoting but no shell. Raises InputError: an empty command or an open
-        quote."""
+        """Parses `[MEASUREMENT=]COMMAND`, with a shell's quoting. Raises InputError: an empty command or an open quote."""
         named = _NAMED.fullmatch(text)
         measurement, command = named.groups() if named else ("", text)
         try:
@@ -52,8 +51,8 @@ class Peer:
         return cls(measurement, tuple(words))
 
     def milliseconds(self, inputs: Path) -> float:
-        """Runs the command and returns the time that it reports [ms]; `inputs` replaces {inputs} in its arguments. Raises InputError: it
-        cannot be started, fails, takes too long, or its output ends in no positive number."""
+        """Runs the command and returns the time that it reports [ms]; `inputs` replaces {inputs}. Raises InputError: it cannot be started,
+        fails, takes too long, or prints no positive number last."""
         words = [word.replace(INPUTS, str(inputs)) for word in self.command]
         where = f"--peer {shlex.join(self.command)}"
         try:
@@ -68,14 +67,14 @@ class Peer:
         numbers = _NUMBER.findall(result.stdout)
         value = float(numbers[-1]) if numbers else math.nan
         if not 0.0 < value < math.inf:
-            said = f"its last number is {numbers[-1]}" if numbers else "it printed none"
-            raise InputError(f"{where}: the last number on its stdout must be its milliseconds, but {said}")
+            printed = f"its last number is {numbers[-1]}" if numbers else "it printed none"
+            raise InputError(f"{where}: the last number on its stdout must be its milliseconds, but {printed}")
         return value
 
 
 def library_peers(only: str = "*") -> list[Peer]:
-    """Returns the C++ library LFDM as peer of our measurements that it has and `only` matches: `lfdm_peer MODEL/TYRE/RUN INPUTS`. Raises
-    InputError: no such program on the PATH, or nothing matches."""
+    """Returns the C++ library LFDM, `lfdm_peer MODEL/TYRE/RUN INPUTS`, as peer of its measurements that match `only`. Raises InputError:
+    the program is not on the PATH, or nothing matches."""
     program = shutil.which(LIBRARY)
     if program is None:
         raise InputError(f"--peer: no program {LIBRARY} on the PATH, which runs the C++ library LFDM: build wheeled_vehicle_models of "

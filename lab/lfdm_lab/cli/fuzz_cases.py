@@ -1,20 +1,42 @@
-"""Cases of `lfdm fuzz bags` and `lfdm fuzz files`: damaged recordings and damaged files, and the readers that are given them."""
+"""Cases of `lfdm fuzz bags` and `lfdm fuzz files`: damaged recordings and files, and their readers."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
+# Also imported for the cases, which are forks of this process.
+import lfdm_ros.calibration.report
+import lfdm_ros.calibration.validation
+import lfdm_ros.cli.bag
+import lfdm_ros.cli.simulate
+import lfdm_ros.cli.vehicle  # noqa: F401
 from lfdm_lab import fuzzing
+from lfdm_lab.cli.study_control import parse_settings
 from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, Case, CaseResult
+from lfdm_ros.bags import bag_info, format_info, open_bag, read_series
+from lfdm_ros.bags.mapping import load_mapping
+from lfdm_ros.bags.typestore import NUMERIC, typestore
+from lfdm_ros.calibration import predict
+from lfdm_ros.calibration.recipe import load_recipe
+from lfdm_ros.calibration.results import load_summary
 from lfdm_ros.cli.main import main
+from lfdm_ros.control.settings import SETTINGS
+from lfdm_ros.engine.bag_folder import BagFolder, wanted_recordings
 from lfdm_ros.errors import InputError
+from lfdm_ros.ground import load_soil
+from lfdm_ros.ground.ground_file import load_ground
+from lfdm_ros.models import model_names
 from lfdm_ros.resources import share_directory
+from lfdm_ros.simulation import Simulator, load_scenario
+from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class, parse_override, prepare_stack
+from lfdm_ros.vehicles import load_vehicle
 
-LIMIT = 60.0  # [s] for one case, on a busy machine
+LIMIT = 60.0  # [s] on a busy machine
+
 # ---- bags ----------------------------------------------------------------------------------------------------------------
 
 
@@ -25,24 +47,22 @@ def bag_cases(seeds: Sequence[int], folder: Path, good: Path | None = None) -> I
         folder: for the bags.
         good: recording to damage; by default a short drive in MCAP or SQLite.
     """
-    _warm_up_bags()
-    own = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
+    typestore()  # here and below: compiled once for all cases
+    Simulator(load_vehicle("hmmwv"))
+    examples = {storage: folder / f"good_{storage}" for storage in ("mcap", "sqlite3")}
     if good is None:
-        for storage, path in own.items():
+        for storage, path in examples.items():
             fuzzing.good_bag(path, storage)
     for seed in seeds:
         rng = Random(f"bags {seed}")
-        source = good or own[rng.choice(("mcap", "mcap", "sqlite3"))]
+        source = good or examples[rng.choice(("mcap", "mcap", "sqlite3"))]
         bad = folder / f"bag_{seed}"
         damage = fuzzing.damage_bag(source, bad, rng)
         predicted = rng.random() < 0.2
-        yield Case(seed, f"{source.name}: {damage.what}", partial(_read_bag, bad, predicted), LIMIT, partial(judge_bag, damage))
+        yield Case(seed, f"{source.name}: {damage.description}", partial(_read_bag, bad, predicted), LIMIT, partial(judge_bag, damage))
 
 
 def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
-    from lfdm_ros.bags import bag_info, format_info, open_bag, read_series
-    from lfdm_ros.bags.typestore import NUMERIC
-
     info = bag_info(bag)
     format_info(info)
     json.dumps(info)
@@ -56,8 +76,6 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
         except InputError as error:
             refused.append(str(error))
     if predicted:
-        from lfdm_ros.calibration import predict
-
         try:
             predict(bag, bag.with_name(f"{bag.name}_predicted"), vehicle="hmmwv")
         except InputError as error:
@@ -67,13 +85,14 @@ def _read_bag(bag: Path, predicted: bool) -> dict[str, Any]:
 
 def judge_bag(damage: fuzzing.Damage, found: CaseResult) -> CaseResult:
     """Checks that all undamaged messages are still read."""
-    if found.outcome == REFUSED and damage.least > 0:
-        return CaseResult(LOST, f"at least {damage.least} messages are there; {found.text}")
+    least = damage.min_messages
+    if found.outcome == REFUSED and least > 0:
+        return CaseResult(LOST, f"at least {least} messages are undamaged; {found.text}")
     if found.outcome != ANSWER:
         return found
     count = found.value["messages"]
-    if count < damage.least or (damage.exact and count != damage.least):
-        return CaseResult(LOST, f"{count} messages read where {damage.least} are there; {found.value['note']}")
+    if count < least or (damage.exact and count != least):
+        return CaseResult(LOST, f"{count} messages read of {least} undamaged; {found.value['note']}")
     return found
 
 
@@ -95,7 +114,7 @@ topics:
     fields: {vx: v, "wheel_speeds[0]": v / wheel_radius}
     text: {header.frame_id: odom}
 """
-# In the keys of the library LFDM: a car of scale 1:6 with a tyre given by its size.
+# JSON of the C++ library LFDM: a 1:6 scale car with a tyre given by its size.
 _LFDM = {
     "car": {"a": 0.3, "b": 0.25, "m": 6.0, "h": 0.08, "jz": 0.4, "muf": 0.5, "mur": 0.5, "nonLinearSteer": True,
             "steerMap": [[-1, -0.4], [0, 0.0], [1, 0.4]], "maxSteer": 0.4, "upshiftRPM": 10000, "downshiftRPM": -10000, "gearRatios": [0.2],
@@ -107,7 +126,7 @@ _LFDM = {
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of file: its sources, the damage to them, and the reader that is tried."""
+    """A kind of file: its sources, the damage to them, and the reader under test."""
 
     name: str
     sources: Callable[[], Sequence[Path | str]]
@@ -117,25 +136,33 @@ class _Kind:
 
 
 def file_cases(seeds: Sequence[int], folder: Path, kinds: Sequence[str] = ()) -> Iterator[Case]:
-    """Yields damaged files of every kind that the package reads, and values for --set.
+    """Yields damaged files of every kind that the package reads, and values of --set.
 
     Args:
         kinds: some of FILE_KINDS; empty: all.
     """
+    if unknown := set(kinds) - set(FILE_KINDS):
+        raise InputError(f"--of {', '.join(sorted(unknown))}: give some of {', '.join(FILE_KINDS)}")
     chosen = [kind for kind in _KINDS if not kinds or kind.name in kinds]
-    _warm_up_files()
+    for name in EXECUTABLES:
+        node_class(name)
+    load_stack("autonomy")
+    load_recipe("hmmwv_demo")
+    load_scenario("slalom")
+    load_mapping(next(iter(_config("recordings")())))
+    Simulator(load_vehicle("hmmwv"))
     for seed in seeds:
         rng = Random(f"files {seed}")
         kind = rng.choice(chosen)
         source = rng.choice(list(kind.sources()))
         text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-        content, what = kind.damage(text, rng)
+        content, description = kind.damage(text, rng)
         place = folder / f"files_{seed}"
         place.mkdir()
         path = place / f"{kind.name}{kind.suffix}"
         path.write_bytes(content)
         name = source.name if isinstance(source, Path) else "an example"
-        yield Case(seed, f"{kind.name}, {name}: {what}", partial(kind.read, path, Random(seed)), LIMIT)
+        yield Case(seed, f"{kind.name}, {name}: {description}", partial(kind.read, path, Random(seed)), LIMIT)
 
 
 def _config(folder: str) -> Callable[[], Sequence[Path]]:
@@ -143,8 +170,6 @@ def _config(folder: str) -> Callable[[], Sequence[Path]]:
 
 
 def _read_vehicle(path: Path, rng: Random) -> int:
-    from lfdm_ros.models import model_names
-
     if rng.random() < 0.5:
         return main(["vehicle", "show", str(path)])
     inputs = path.with_name("inputs.txt")
@@ -154,39 +179,27 @@ def _read_vehicle(path: Path, rng: Random) -> int:
 
 
 def _read_scenario(path: Path, rng: Random) -> None:
-    from lfdm_ros.simulation import load_scenario
-
     load_scenario(path, rng.choice((None, 0, 7)))
 
 
 def _read_soil(path: Path, rng: Random) -> None:
-    from lfdm_ros.ground import load_soil
-
     load_soil(path)
 
 
 def _read_ground(path: Path, rng: Random) -> None:
-    from lfdm_ros.ground.ground_file import load_ground
-
     load_ground(path)
 
 
 def _read_stack(path: Path, rng: Random) -> None:
-    from lfdm_ros.stacks.stack import prepare_stack
-
     prepare_stack(path, speed=rng.choice((None, 0.0, 1.0)), duration=rng.choice((None, 1.0)),
                   record=rng.choice((None, path.with_name("bag"))))
 
 
 def _read_recipe(path: Path, rng: Random) -> None:
-    from lfdm_ros.engine.bag_folder import wanted_recordings
-
     wanted_recordings(str(path))
 
 
 def _read_mapping(path: Path, rng: Random) -> int:
-    from lfdm_ros.bags.mapping import load_mapping
-
     if "{recording}.csv" not in path.read_text(encoding="utf-8", errors="replace"):
         load_mapping(path)
         return 0
@@ -215,9 +228,6 @@ def _read_lfdm(path: Path, rng: Random) -> int:
 
 def _read_posterior(path: Path, rng: Random) -> None:
     """Reads vehicle.yaml in the folder of a calibration, or the summary beside it."""
-    from lfdm_ros.calibration.results import load_summary
-    from lfdm_ros.vehicles import load_vehicle
-
     if path.suffix == ".json":
         load_summary(path.parent)
     else:
@@ -226,19 +236,13 @@ def _read_posterior(path: Path, rng: Random) -> None:
 
 def _read_memory(path: Path, rng: Random) -> None:
     """Reads a calibrator's record of the folder that it watches."""
-    from lfdm_ros.engine.bag_folder import BagFolder
-
     folder = BagFolder(path.parent, "hmmwv_demo", path)
     folder.look(0.0)
     folder.next_job("", 0.0)
 
 
 def _read_set(path: Path, rng: Random) -> None:
-    """Parses a text as given to --set of `lfdm up` and of `lfdm drive`."""
-    from lfdm_lab.cli.study_control import parse_settings
-    from lfdm_ros.control.settings import SETTINGS
-    from lfdm_ros.stacks.stack import load_stack, parse_override
-
+    """Parses a text as --set of `lfdm up` or of `lfdm drive`."""
     text = path.read_bytes().decode("utf-8", "replace")
     if rng.random() < 0.3:
         parse_settings([f"{rng.choice(list(SETTINGS.by_field))}={text}"])
@@ -250,8 +254,8 @@ def _read_set(path: Path, rng: Random) -> None:
 
 
 def _damaged_text(text: str, rng: Random) -> tuple[bytes, str]:
-    content, what = fuzzing.corrupt(text.encode(), rng)
-    return content, what
+    content, description = fuzzing.corrupt(text.encode(), rng)
+    return content, description
 
 
 def _hostile(_: str, rng: Random) -> tuple[bytes, str]:
@@ -264,7 +268,7 @@ _MEMORY = json.dumps({
     "taken": {"2": {"path": "bags/a", "time": "", "outcome": "done", "failed_with": ""}},
     "job": {"id": "3", "recipe": "hmmwv_demo", "bags": ["bags/a"], "fresh": ["2"], "out": "out", "continue_from": 0, "deaths": 0}})
 
-# Small: a field of a hundred thousand nodes for each damage would be all that is fuzzed.
+# Small, as generating a large field would dominate the run time.
 _GROUND = f"""
 area: {{x: [-5.0, 15.0], y: [-5.0, 5.0], spacing: 1.0}}
 seed: 4
@@ -301,40 +305,3 @@ _KINDS = (
     _Kind("set", lambda: [""], _hostile, _read_set, ".txt"),
 )
 FILE_KINDS = tuple(kind.name for kind in _KINDS)
-
-
-def _warm_up_bags() -> None:
-    """Imports and makes once all that each case would make anew in its own process."""
-    import lfdm_ros.calibration.report
-    import lfdm_ros.calibration.validation  # noqa: F401
-    from lfdm_ros.bags.typestore import typestore
-    from lfdm_ros.simulation import Simulator
-    from lfdm_ros.vehicles import load_vehicle
-
-    typestore()
-    Simulator(load_vehicle("hmmwv"))
-
-
-def _warm_up_files() -> None:
-    """Imports and makes once, as `_warm_up_bags` does, all that each case of files would make anew."""
-    import lfdm_ros.cli.bag
-    import lfdm_ros.cli.simulate
-    import lfdm_ros.cli.vehicle  # noqa: F401
-    from lfdm_ros.bags.mapping import load_mapping
-    from lfdm_ros.calibration.recipe import load_recipe
-    from lfdm_ros.simulation import Simulator, load_scenario
-    from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
-    from lfdm_ros.vehicles import load_vehicle
-
-    for name in EXECUTABLES:
-        node_class(name)
-    load_stack("autonomy")
-    load_recipe("hmmwv_demo")
-    load_scenario("slalom")
-    load_mapping(next(iter(_config("recordings")())))
-    Simulator(load_vehicle("hmmwv"))
-
-
-def limited(cases: Iterator[Case], limit: float | None) -> Iterator[Case]:
-    """Replaces the time limit [s] of the cases; None keeps theirs."""
-    return cases if limit is None else (replace(case, limit=limit) for case in cases)

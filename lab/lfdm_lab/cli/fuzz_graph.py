@@ -1,4 +1,4 @@
-"""Cases of `lfdm fuzz graph`: stacks under attack, stacks that are ended at any moment, and stacks with a full disk."""
+"""Cases of `lfdm fuzz graph`: stacks under attack, stacks ended at random times, and stacks with a full disk."""
 
 import os
 import signal
@@ -12,9 +12,14 @@ from random import Random
 from typing import Any
 
 from lfdm_lab.fuzzing import ANSWER, LOST, REFUSED, TRACEBACK, Case, CaseResult, attempt
+from lfdm_lab.stacks.attack import alone, attacked_run, full_disk_run
+from lfdm_ros.bags import bag_info
 from lfdm_ros.cli.main import main
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.stacks.stack import EXECUTABLES, node_class
+from lfdm_ros.vehicles import load_vehicle
 
-LIMIT = 180.0  # [s]; a run takes a few, and on a busy machine many
+LIMIT = 180.0  # [s] on a busy machine
 _READ = 60.0  # [s] to read its bag
 _ATTACKED = 4.0  # [s]
 
@@ -23,8 +28,8 @@ _STACKS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("autonomy", {"scenario": "obstacle_field_20", "scenario_seed": 7}), ("simulator", {"scenario": "ramp_steer"}),
     ("simulator", {"scenario": "coast_down", "stepping": "lockstep"}), ("demo", {"scenario": "sine_steer"}), ("calibration", {}),
     ("shared_control", {"scenario": "nato_lane_change"}), ("shared_control", {"stepping": "free_running", "speed_factor": 1.0}))
-_BY_ITSELF = ("finished", "done")  # as the report of a run begins that has come to its end
-_ENDS = (
+_BY_ITSELF = ("finished", "done")  # first words in the report of a completed run
+_SIGNALS = (
     (signal.SIGINT,), (signal.SIGTERM,), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT), (signal.SIGKILL,),
     (signal.SIGINT, signal.SIGKILL))
 
@@ -34,11 +39,12 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
 
     Args:
         folder: for the bags.
-        duration: [s] after which no more are begun; None: all seeds.
+        duration: [s] after which no more runs are started; None: all seeds.
     """
-    from lfdm_lab.stacks.attack import attacked_run, full_disk_run
-
-    _warm_up()
+    for name in EXECUTABLES:  # imported and compiled once for all runs, which are forks of this process
+        node_class(name)
+    for model in ("eight_dof", "twenty_four_dof"):
+        Simulator(load_vehicle("hmmwv"), model=model)
     end = None if duration is None else time.monotonic() + duration
     for seed in seeds:
         if end is not None and time.monotonic() >= end:
@@ -46,39 +52,26 @@ def graph_cases(seeds: Iterable[int], folder: Path, duration: float | None = Non
         rng = Random(f"graph {seed}")
         kind, bag = rng.random(), folder / f"graph_{seed}"
         stack, overrides = rng.choice(_STACKS)
-        if stack == "shared_control":  # must not use files of this folder
+        if stack == "shared_control":  # must not use files of the working directory
             overrides = overrides | {"calibrator.watch_directory": "", "calibrator.store": str(folder / f"store_{seed}")}
-        said = " ".join((stack, *(f"{name}={value}" for name, value in overrides.items())))
+        name = " ".join((stack, *(f"{key}={value}" for key, value in overrides.items())))
         if kind < 0.7:
-            yield Case(seed, f"{said}, attacked", partial(attacked_run, stack, bag, overrides, seed, seconds=_ATTACKED), LIMIT,
+            yield Case(seed, f"{name}, attacked", partial(attacked_run, stack, bag, overrides, seed, seconds=_ATTACKED), LIMIT,
                        partial(_judge_attacked, bag))
         elif kind < 0.9:
-            numbers = rng.choice(_ENDS)
+            sent_signals = rng.choice(_SIGNALS)
             signals = [(rng.choice((rng.uniform(0.0, 0.5), rng.uniform(0.0, 8.0))) if i == 0 else rng.uniform(0.0, 0.3), number)
-                       for i, number in enumerate(numbers)]
-            what = ", ".join(f"{number.name} after {delay:.2f} s" for delay, number in signals)
-            yield Case(seed, f"{said}, {what}", partial(_ended, stack, bag, overrides, signals), LIMIT, partial(_judge_ended, bag, numbers))
+                       for i, number in enumerate(sent_signals)]
+            description = ", ".join(f"{number.name} after {delay:.2f} s" for delay, number in signals)
+            yield Case(seed, f"{name}, {description}", partial(_interrupted_run, stack, bag, overrides, signals), LIMIT,
+                       partial(_judge_ended, bag, sent_signals))
         else:
             yield Case(seed, "simulator, full disk", partial(full_disk_run, "simulator", bag, {"scenario": "ramp_steer"}), LIMIT,
                        partial(_judge_full, bag))
 
 
-def _warm_up() -> None:
-    """Imports and compiles once all that each run would in its own process."""
-    from lfdm_ros.simulation import Simulator
-    from lfdm_ros.stacks.stack import EXECUTABLES, node_class
-    from lfdm_ros.vehicles import load_vehicle
-
-    for name in EXECUTABLES:
-        node_class(name)
-    for model in ("eight_dof", "twenty_four_dof"):
-        Simulator(load_vehicle("hmmwv"), model=model)
-
-
-def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
-    """Runs a stack by `lfdm up` and sends signals to this process, each with its delay [s] after the one before."""
-    from lfdm_lab.stacks.attack import alone
-
+def _interrupted_run(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[tuple[float, int]]) -> dict[str, Any]:
+    """Runs a stack by `lfdm up` and sends signals to this process, each with its delay [s] after the previous one."""
     alone()
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -99,55 +92,52 @@ def _ended(stack: str, bag: Path, overrides: dict[str, Any], signals: Sequence[t
 
 
 def _bag(path: Path) -> dict[str, Any] | str:
-    """Returns closed, messages and note of a bag, or why it cannot be read."""
-    found = attempt(partial(_closed_and_messages, path), _READ)
+    """Returns closed, messages and note of a bag, or the reason why it cannot be read."""
+    def read() -> dict[str, Any]:
+        info = bag_info(path, digest=False)
+        return {name: info[name] for name in ("closed", "messages", "note")}
+
+    found = attempt(read, _READ)
     return found.value if found.outcome == ANSWER else f"{found.outcome}: {found.text}"
-
-
-def _closed_and_messages(path: Path) -> dict[str, Any]:
-    from lfdm_ros.bags import bag_info
-
-    info = bag_info(path, digest=False)
-    return {"closed": info["closed"], "messages": info["messages"], "note": info["note"]}
 
 
 def _judge_attacked(bag: Path, found: CaseResult) -> CaseResult:
     if found.outcome != ANSWER:
         return found
-    kept, ran = _bag(bag), found.value
-    if isinstance(kept, str):
-        return CaseResult(LOST, f"{kept}; sent {ran['sent']}")
-    if not kept["closed"] or kept["messages"] != ran["messages_recorded"] or ran["messages_dropped"] or not kept["messages"]:
-        counted = f"{ran['messages_recorded']} were recorded, {ran['messages_dropped']} dropped; sent {ran['sent']}"
-        return CaseResult(LOST, f"{kept} where {counted}")
+    bag_state, run = _bag(bag), found.value
+    if isinstance(bag_state, str):
+        return CaseResult(LOST, f"{bag_state}; sent {run['sent']}")
+    if not bag_state["closed"] or bag_state["messages"] != run["messages_recorded"] or run["messages_dropped"] or not bag_state["messages"]:
+        counted = f"{run['messages_recorded']} were recorded, {run['messages_dropped']} dropped; sent {run['sent']}"
+        return CaseResult(LOST, f"{bag_state} where {counted}")
     return found
 
 
-def _judge_ended(bag: Path, numbers: tuple[signal.Signals, ...], found: CaseResult) -> CaseResult:
-    """Checks that a stack asked to end reports it by its exit status and closes the bag, and that a killed one leaves a bag that can be
-    read. It may have ended before, or not begun: until a process has set its handlers, signals have their default effect."""
-    killed = found.outcome == TRACEBACK and found.text.startswith("ended by SIGKILL") and signal.SIGKILL in numbers
-    early = found.outcome == TRACEBACK and found.text.startswith("ended by SIGTERM; nothing was said") and signal.SIGTERM in numbers
+def _judge_ended(bag: Path, sent_signals: tuple[signal.Signals, ...], found: CaseResult) -> CaseResult:
+    """Checks that an interrupted stack has the right exit status and closes its bag, and that a killed one leaves a readable bag. It may
+    have ended before, or not started: signals have their default effect until the process has set its handlers."""
+    killed = found.outcome == TRACEBACK and found.text.startswith("ended by SIGKILL") and signal.SIGKILL in sent_signals
+    early = found.outcome == TRACEBACK and found.text.startswith("ended by SIGTERM; no output") and signal.SIGTERM in sent_signals
     if not (killed or early):
         if found.outcome != ANSWER:
             return found
         expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -1}
-        if found.value["status"] not in [expected[number] for number in numbers] and not (
+        if found.value["status"] not in [expected[number] for number in sent_signals] and not (
                 found.value["status"] == 0 and found.value["by_itself"]):
             return CaseResult(TRACEBACK, f"exit status {found.value['status']}")
-    if not any(bag.glob("*.mcap")):  # ended before it was recorded
+    if not any(bag.glob("*.mcap")):  # ended before the recording
         return CaseResult(ANSWER)
-    kept = _bag(bag)
-    if isinstance(kept, str) or not (killed or kept["closed"]):
-        return CaseResult(LOST, f"{kept}")
+    bag_state = _bag(bag)
+    if isinstance(bag_state, str) or not (killed or bag_state["closed"]):
+        return CaseResult(LOST, f"{bag_state}")
     return CaseResult(ANSWER)
 
 
 def _judge_full(bag: Path, found: CaseResult) -> CaseResult:
-    """Checks that the run reports the full disk and keeps all that was written before."""
+    """Checks that the run reports the full disk and that messages written before are readable."""
     if found.outcome == ANSWER:
-        return CaseResult(LOST, "nothing was said of the full disk")
+        return CaseResult(LOST, "the full disk was not reported")
     if found.outcome != REFUSED:
         return found
-    kept = _bag(bag)
-    return CaseResult(LOST, f"{kept}; {found.text}") if isinstance(kept, str) or not kept["messages"] else found
+    bag_state = _bag(bag)
+    return CaseResult(LOST, f"{bag_state}; {found.text}") if isinstance(bag_state, str) or not bag_state["messages"] else found

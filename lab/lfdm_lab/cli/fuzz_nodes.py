@@ -1,4 +1,4 @@
-"""Cases of `lfdm fuzz nodes`: damaged recordings, played into every node that listens and given to a calibration."""
+"""Cases of `lfdm fuzz nodes`: damaged recordings, played into every subscribing node and used for a calibration."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,13 +7,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+# Also imported for the cases, which are forks of this process.
+import lfdm_ros.calibration.report
+import lfdm_ros.calibration.stage  # noqa: F401
 from lfdm_lab import fuzzing
 from lfdm_lab.cli.fuzz_cases import judge_bag
 from lfdm_lab.fuzzing import ANSWER, Case, CaseResult
+from lfdm_lab.stacks.playback import players
+from lfdm_ros.calibration import calibrate, load_recipe
 from lfdm_ros.errors import InputError
+from lfdm_ros.inference.dataset import find_recordings, load_stage
+from lfdm_ros.simulation import Simulator
+from lfdm_ros.vehicles import load_vehicle
 
-LIMIT = 120.0  # [s] for one bag, on a busy machine
-_CALIBRATED = 5  # every fifth bag is calibrated with
+LIMIT = 120.0  # [s] on a busy machine
+_CALIBRATION_INTERVAL = 5  # every fifth bag is used for a calibration
 
 
 def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: Path | None = None) -> Iterator[Case]:
@@ -21,51 +29,36 @@ def node_cases(seeds: Sequence[int], folder: Path, totals: Counter[str], good: P
 
     Args:
         folder: for the bags, and for the output of recorder and calibration.
-        totals: of the bags that were played: messages, delivered, commands, refused.NODE.KIND.REASON, and left_out.WHY.
-        good: recording to damage; by default a second of a drive with all that the nodes hear.
+        totals: sums over the played bags: messages, delivered, commands, refused.NODE.KIND.REASON, and left_out.REASON.
+        good: recording to damage; by default a second of a drive with all subscribed topics.
     """
-    from lfdm_lab.stacks.playback import players
-
     recipe, source = folder / "recipe.yaml", good or folder / "drive"
     recipe.write_text(fuzzing.RECIPE, encoding="utf-8")
     if good is None:
         fuzzing.drive_bag(source)
-    _warm_up()
+    Simulator(load_vehicle("hmmwv"))  # compiled once for all cases
     with players() as nodes:
         for seed in seeds:
             bad, out = folder / f"bag_{seed}", folder / f"out_{seed}"
             damage = fuzzing.damage_bag(source, bad, Random(f"nodes {seed}"))
             out.mkdir()
-            yield Case(seed, damage.what, partial(_play, nodes, bad, recipe, out, seed % _CALIBRATED == 0), LIMIT,
+            yield Case(seed, damage.description, partial(_play, nodes, bad, recipe, out, seed % _CALIBRATION_INTERVAL == 0), LIMIT,
                        partial(_judge, damage, totals))
 
 
-def _warm_up() -> None:
-    """Imports once all that each calibration would in its own process."""
-    import lfdm_ros.calibration.report
-    import lfdm_ros.calibration.stage  # noqa: F401
-    from lfdm_ros.simulation import Simulator
-    from lfdm_ros.vehicles import load_vehicle
-
-    Simulator(load_vehicle("hmmwv"))
-
-
-def _play(nodes: Any, bag: Path, recipe: Path, out: Path, whole: bool) -> dict[str, Any]:
-    """Plays a bag into the nodes; with `whole` it is also calibrated with, else only read by the calibration."""
-    from lfdm_ros.calibration import calibrate, load_recipe
-    from lfdm_ros.inference.dataset import find_recordings, load_stage
-
-    loaded, calibrated = load_recipe(recipe), ""
+def _play(nodes: Any, bag: Path, recipe: Path, out: Path, full: bool) -> dict[str, Any]:
+    """Plays a bag into the nodes, and calibrates with it (full) or only loads it for a calibration."""
+    loaded, refusal = load_recipe(recipe), ""
     try:
-        if whole:
+        if full:
             calibrate(loaded, [bag], out / "calibration")
         else:
             load_stage(loaded.stages[0], find_recordings([bag]), loaded, loaded.start_vehicle)
     except InputError as error:
-        calibrated = str(error)
+        refusal = str(error)
     played = nodes.play(bag, out)
     return {"messages": played.messages, "delivered": played.delivered, "commands": played.commands, "refused": played.refused,
-            "left_out": played.left_out, "calibration_refused": calibrated}
+            "left_out": played.left_out, "calibration_refused": refusal}
 
 
 def _judge(damage: fuzzing.Damage, totals: Counter[str], found: CaseResult) -> CaseResult:

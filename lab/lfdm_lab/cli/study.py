@@ -1,17 +1,17 @@
-"""Studies: many calibrations, or many drives, that together answer one question.
+"""Studies: series of calibrations or of drives.
 
-priors: do the data decide, or the priors? Calibrated again with the prior of each unknown twice and half as wide, one at a time.
-bags: do the recordings agree? Each bag calibrated alone, the posteriors compared.
-mpc: does the controller arrive, and hit nothing? Obstacle fields and every other scenario that is a task, against other controllers.
-delay: what do old states and a slow actuator cost, and what does it help to predict through them?
-lane_change: how fast can it enter the lane changes of ISO 3888-2 and NATO? Speeds grow until it fails, without and with 200 ms of delay.
-density: how dense may a field be? Obstacle fields up to 14 times as dense, beside a kinematic model.
-radar: what does a radar add to the LIDAR? Meetings in the open and behind a van, with and without it, on the same seeds.
-movers: does it hit what moves, or what comes out of hiding? Fourteen scenarios beside an emergency brake on the same obstacles.
-barn: how well does it pass the worlds of the BARN challenge, for which others have published results?
-risk: is the probability of failing right? Predictions against outcomes, in the assumed world and in others.
-friction: what does unknown friction do? Samples of a friction field, conditioned on observations, driven over (paper 004).
-sharing: does sharing help? Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
+priors: sensitivity to the priors. Calibrated again with the prior of each unknown twice and half as wide, one at a time.
+bags: consistency of recordings. Each bag calibrated alone, the posteriors compared.
+mpc: goals and collisions of the controller in obstacle fields and every other scenario with a goal or a path, against other controllers.
+delay: effect of old states and a slow actuator, with and without compensation.
+lane_change: highest entry speeds of the lane changes of ISO 3888-2 and NATO, without and with 200 ms of delay.
+density: goals and collisions in obstacle fields up to 14 times as dense, beside a kinematic model.
+radar: benefit of a radar beside the LIDAR. Crossing obstacles in the open and behind a van, with and without it, on the same seeds.
+movers: moving and occluded obstacles. Fourteen scenarios, beside an emergency brake on the same obstacles.
+barn: score in the worlds of the BARN challenge.
+risk: calibration of the failure probability. Predictions against outcomes, in the assumed world and in others.
+friction: effect of unknown friction. Drives on samples of a friction field, conditioned on observations (paper 004).
+sharing: benefit of shared control. Operator, autonomy and both together at several latencies of the operator's link, on the same seeds."""
 
 import argparse
 import sys
@@ -28,8 +28,8 @@ from lfdm_ros.cli.common import add_backend
 from lfdm_ros.errors import InputError
 
 EPILOG = """example:
-  lfdm study priors genesis --bag fast_lap --out sensitivity       (do the data decide, or the priors?)
-  lfdm study bags my_recipe --bag monday --bag tuesday --bag wednesday --out compared      (do the recordings agree?)
+  lfdm study priors genesis --bag fast_lap --out sensitivity       (sensitivity to the priors)
+  lfdm study bags my_recipe --bag monday --bag tuesday --bag wednesday --out compared      (consistency of recordings)
   lfdm study mpc --out driven                                      (100 obstacle fields at each of 20, 40, 60 mph, and all scenarios)
   lfdm study mpc --speeds 40 --seeds 10 --controllers mpc          (only a table)
   lfdm study delay --out delayed
@@ -43,12 +43,11 @@ EPILOG = """example:
   lfdm study sharing --out shared --seeds 10                       (operator, autonomy, both, at four latencies in three scenarios)
   lfdm study friction --out slippery                               (200 fields a cell: yaw rates, spin-outs, nodes, cost)
 
-The directory then holds results.json and plots; the studies of driving, from mpc on, also write
-their table, and need no directory.
-Ctrl-C keeps what is done; the same command goes on from there, mpc, density, movers and risk with more --seeds add to it. mpc, delay,
-lane_change, density, risk and friction use all cores of this machine. Exit status 1: bags contradict each other, the
-controller hits something (mpc, density), does worse than an emergency brake (movers), lifts a wheel or misses its goals (mpc;
-beyond 40 mph these may be missed), or probabilities are wrong (risk)."""
+The directory contains results.json and plots; the studies of driving, from mpc on, also write their table, and do not require a
+directory. Ctrl-C keeps finished runs; the same command resumes, and more --seeds of mpc, density, movers and risk extend the study. The
+studies of driving use all cores of this machine. Exit status 1: bags contradict each other, the controller has a collision (mpc,
+density), does worse than an emergency brake (movers), lifts a wheel or misses its goals (mpc; beyond 40 mph these may be missed),
+probabilities are wrong (risk), or sharing does not help (sharing)."""
 
 CALIBRATIONS = ("priors", "bags")
 FORMER = "sbc"  # is `lfdm sbc` now
@@ -122,9 +121,9 @@ def _run_variants(args: argparse.Namespace) -> int:
     from lfdm_ros.scheduling import get_scheduler
 
     recipe = load_recipe(args.recipe, errors=args.errors)
-    given = {name: value for name in ("draws", "chains", "seed") if (value := getattr(args, name)) is not None}
+    changes = {name: value for name in ("draws", "chains", "seed") if (value := getattr(args, name)) is not None}
     recipe = sampled_by(recipe, args.sampler or QUICK, read_options(args.option))
-    recipe = replace(recipe, stages=tuple(sbc.chosen_stages(recipe, args.stage)), **given)
+    recipe = replace(recipe, stages=tuple(sbc.chosen_stages(recipe, args.stage)), **changes)
     study, show = {"priors": (variants.study_priors, _print_priors), "bags": (variants.study_bags, _print_bags)}[args.study]
     with get_scheduler(args.scheduler) as scheduler:
         sbc.print_workers(scheduler)
@@ -141,19 +140,19 @@ def _print_priors(outcome: dict[str, Any]) -> None:
     print(f"{'unknown':{width}}  {'mean':>11}  {'sd':>9}  {'unit':10}  {'prior x':>7}  {'shift/sd':>8}  {'sd x':>5}  largest shift is of")
     for name, row in outcome["unknowns"].items():
         first = f"{name:{width}}  {row['mean']:11.5g}  {row['sd']:9.3g}  {row['unit']:10}"
-        for tried in row["tried"]:
-            found = tried["error"] if "error" in tried else (f"{tried['shift']:+8.2f}  {tried['sd_ratio']:5.2f}  {tried['of']}"
-                                                             + ("" if tried["judged"] else "   (leaves the posterior out: not judged)"))
-            print(f"{first}  {tried['factor']:7.2f}  {found}")
+        for change in row["tried"]:
+            text = change["error"] if "error" in change else (f"{change['shift']:+8.2f}  {change['sd_ratio']:5.2f}  {change['of']}"
+                                                            + ("" if change["judged"] else "   (excludes the posterior: not assessed)"))
+            print(f"{first}  {change['factor']:7.2f}  {text}")
             first = " " * len(first)
         if not row["tried"]:
             print(first)
     print()
     for name, row in outcome["unknowns"].items():
         print(f"{name}: {row['text']}")
-    chance = max((tried["chance"] for row in outcome["unknowns"].values() for tried in row["tried"] if "chance" in tried), default=0.0)
-    if chance > 0.2 and not outcome["independent"]:
-        print(f"chance alone can move a mean by {chance:.2f} sd, which is taken off; for smaller shifts take more draws")
+    noise = max((change["chance"] for row in outcome["unknowns"].values() for change in row["tried"] if "chance" in change), default=0.0)
+    if noise > 0.2 and not outcome["independent"]:
+        print(f"sampling noise of a mean is up to {noise:.2f} sd and is subtracted; more draws resolve smaller shifts")
 
 
 def _print_bags(outcome: dict[str, Any]) -> None:
@@ -161,7 +160,7 @@ def _print_bags(outcome: dict[str, Any]) -> None:
     bags = list(next(iter(outcome["unknowns"].values()))["bags"])
     cells = {name: [f"{row['bags'][bag]['mean']:.5g} ± {row['bags'][bag]['sd']:.3g}" for bag in bags]
              for name, row in outcome["unknowns"].items()}
-    widths = [max(len(bag), *(len(own[i]) for own in cells.values())) for i, bag in enumerate(bags)]
+    widths = [max(len(bag), *(len(row[i]) for row in cells.values())) for i, bag in enumerate(bags)]
     units = max(4, *(len(row["unit"]) for row in outcome["unknowns"].values()))
     print("  ".join([f"{'unknown':{width}}", f"{'unit':{units}}", *(f"{bag:>{w}}" for bag, w in zip(bags, widths)), f"{'chi2':>8}",
                      f"{'p':>8}"]) + f"   each p must be above {outcome['level_of_each']:.4f}")
@@ -171,8 +170,8 @@ def _print_bags(outcome: dict[str, Any]) -> None:
     print()
     for name, row in outcome["unknowns"].items():
         print(f"{name}: {row['text']}")
-    for bag, why in outcome["left_out"].items():
-        print(f"left out: {bag}: {why}")
+    for bag, reason in outcome["left_out"].items():
+        print(f"left out: {bag}: {reason}")
     for bag, warnings in outcome["warnings"].items():
         for text in warnings:
             if "intervals" in text and "residuals" in text:

@@ -1,4 +1,4 @@
-"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `radar`, `movers`, `barn`, `risk`, `sharing` and `friction`: driving, many times."""
+"""`lfdm study mpc`, `delay`, `lane_change`, `density`, `radar`, `movers`, `barn`, `risk`, `sharing` and `friction`: series of drives."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ Results = list[dict[str, Any]]
 
 
 def run_control_study(args: argparse.Namespace) -> int:
-    """Runs one of `NAMES`; returns the exit status: 1 if the controller proper hits something in study mpc or density, or in study mpc
-    lifts a wheel or misses goals, if the autonomy of study movers does worse than the brake on a seed, or if the probabilities of study
-    risk are wrong."""
+    """Runs one of `NAMES`; returns the exit status: 1 if the full controller has a collision (mpc, density), lifts a wheel or misses goals
+    (mpc), if the autonomy does worse than the brake on a seed (movers), if the probabilities are wrong (risk), or if sharing does not help
+    (sharing)."""
     from lfdm_lab.cli.bench import machine
     from lfdm_lab.studies.resuming import carry_out
     from lfdm_ros.scheduling import available_cores, get_scheduler
 
-    asked = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
+    study = {"risk": _prepare_risk, "sharing": _prepare_sharing, "friction": _prepare_friction,
              "radar": _prepare_radar, "movers": _prepare_movers, "barn": _prepare_barn}.get(args.study, _prepare)(args)
-    items, report = asked.items, asked.report
+    items, report = study.items, study.report
     found: dict[int, dict[str, Any]] = {}
     outcome: dict[str, Any] = {"study": args.study, "seeds": _seeds(args), "vehicle": args.vehicle, "machine": machine(),
-                               "settings": asked.changed}
+                               "settings": study.changed}
     interrupted = False
     try:
         with get_scheduler(args.scheduler, available_cores()) as scheduler:
-            carry_out(items, asked.work, asked.key, scheduler, found, args.out, print_progress)
+            carry_out(items, study.work, study.key, scheduler, found, args.out, print_progress)
     except KeyboardInterrupt:
         if not found:
             raise
@@ -54,9 +54,9 @@ def run_control_study(args: argparse.Namespace) -> int:
     outcome |= {"asked": len(items), "done": len(found), "interrupted": interrupted}
     runs = [found[i] for i in sorted(found)]
     text, good, figures = report(runs, outcome)
-    failed = [items[i] for i in sorted(found) if asked.bag_name is not None and found[i]["failure"] and asked.bag_name(items[i])]
+    failed = [items[i] for i in sorted(found) if study.bag_name is not None and found[i]["failure"] and study.bag_name(items[i])]
     if failed and not interrupted:
-        text += f"\n\n{_record(failed, asked, args.record)}"
+        text += f"\n\n{_record(failed, study, args.record)}"
     outcome["runs"] = [{name: value for name, value in run.items() if name != "cycle_us"} for run in runs]
     if args.out is not None:
         write_text(args.out / "results.json", json.dumps(outcome) + "\n")
@@ -74,34 +74,34 @@ def run_control_study(args: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-Report = Callable[[Results, dict[str, Any]], tuple[str, bool, dict[str, "Callable[[], Figure | None]"]]]
+Reported = tuple[str, bool, dict[str, "Callable[[], Figure | None]"]]  # text, passed, figures by name
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A study: its items, the work on each, the key under which a result is kept, the report, and the settings that are not the
-    defaults; bag_name: of an item that failed, empty: it is not recorded, None: none is."""
+    """A study: its items, the work on each, the cache key of its result, the report, and the settings that differ from the defaults;
+    bag_name: of a failed item (empty: not recorded), None: no recording."""
 
     items: Sequence[Any]
     work: Callable[..., dict[str, Any]]
     key: Callable[[Any], str]
-    report: Report
+    report: Callable[[Results, dict[str, Any]], Reported]
     changed: dict[str, Any]
     bag_name: Callable[[Any], str] | None = None
 
 
-def _record(failed: Sequence[Any], asked: Prepared, folder: Path | None) -> str:
-    """Drives what failed again into bags; returns the commands that play them."""
+def _record(failed: Sequence[Any], study: Prepared, folder: Path | None) -> str:
+    """Repeats the failed runs with recording; returns the commands that play the bags."""
     if folder is None:
         return "Failed runs in the cockpit: the same command with `--record DIR`."
     from lfdm_ros.ros.drive_bag import DriveBag
 
-    assert asked.bag_name is not None
+    assert study.bag_name is not None
     lines = []
     for item in failed:
-        bag = folder / asked.bag_name(item)
+        bag = folder / study.bag_name(item)
         if not bag.exists():
-            asked.work(item, partial(DriveBag, bag))
+            study.work(item, partial(DriveBag, bag))
         lines.append(f"    lfdm cockpit --bag {bag}")
     return "\n".join(["Failed runs:", "", *lines])
 
@@ -120,7 +120,7 @@ def _prepare_risk(args: argparse.Namespace) -> Prepared:
     from lfdm_ros.sharing.risk import OWN, RISK
 
     (changes,) = parse_changes(args.set, [RISK])
-    settings = RISK.kind(**{"clear": 0.0, "remnant": risk_validation.HAND, "intention": HELD.name, "tyres": OWN, **changes})
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk_validation.REMNANT, "intention": HELD.name, "tyres": OWN, **changes})
     episodes = risk_validation.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle)
     return Prepared(episodes, risk_validation.work, risk_validation.key, _report_risk, _changed(settings))
 
@@ -132,9 +132,9 @@ def _prepare_sharing(args: argparse.Namespace) -> Prepared:
     scenarios = [each for name in args.scenarios or sharing.SCENARIOS for each in (sharing.MOVERS if name == "movers" else [name])]
     items = sharing.drives(seeds, latencies, scenarios, args.controls or sharing.CONTROLS)
     if args.ablation:
-        among = [name for name in scenarios if sharing.KNOWN[name].seeded]
-        least = min((x for x in latencies if x), default=0.0)
-        items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATED], scenarios), *sharing.blind(seeds, least, among)]
+        seeded = [name for name in scenarios if sharing.ALL_SETTINGS[name].seeded]
+        latency = min((x for x in latencies if x), default=0.0)
+        items += [*sharing.ablation(seeds, args.latencies or [sharing.ABLATION_LATENCY], scenarios), *sharing.blind(seeds, latency, seeded)]
     return Prepared(items, sharing.work, sharing.key, _report_sharing, {}, sharing.bag_name)
 
 
@@ -173,14 +173,14 @@ def _prepare_barn(args: argparse.Namespace) -> Prepared:
     records: list[Exposed[Any]] = [SETTINGS, LATTICE, TRACKER, LIDAR]
     changes = parse_changes(args.set, records)
     changes[0] = {"time_budget": 0.0, **changes[0]}
-    asked = [record.kind(**change) for record, change in zip(records, changes)]
-    items = [barn.Passage(file, args.vehicle, *asked) for file in barn.world_files(args.scenarios)]
+    settings = [record.kind(**change) for record, change in zip(records, changes)]
+    items = [barn.Passage(file, args.vehicle, *settings) for file in barn.world_files(args.scenarios)]
     # A comparison, without pass criteria.
     return Prepared(items, barn.work, barn.key, lambda runs, outcome: ("\n\n".join(map(markdown_table, barn.tables(runs))), True, {}),
                     {text.partition("=")[0]: text.partition("=")[2] for text in args.set})
 
 
-def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Report]:
+def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any], Callable[..., Reported]]:
     from lfdm_lab.studies import driving as studies
 
     seeds = _seeds(args)
@@ -210,58 +210,55 @@ def _seeds(args: argparse.Namespace) -> int:
     return args.seeds if args.seeds is not None else SEEDS[args.study]
 
 
-def _report_mpc(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_mpc(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
     from lfdm_lab.studies.driving import FIELD
     from lfdm_ros.engine.run_report import failures
 
     in_fields = [run for run in runs if run["scenario"].startswith(FIELD)]
-    others = [run for run in runs if not run["scenario"].startswith(FIELD)]
+    suite = [run for run in runs if not run["scenario"].startswith(FIELD)]
     outcome["summary"] = summary = tables.summarise_fields(in_fields)
     outcome["failures"] = failed = failures(runs)
-    parts = []
-    if summary:
-        parts.append(markdown_table(tables.fields_table(summary)))
-    if others:
-        parts.append(markdown_table(tables.suite_table(others)))
+    parts = [markdown_table(tables.fields_table(summary))] if summary else []
+    parts += [markdown_table(tables.suite_table(suite))] if suite else []
     parts.append("\n".join([f"failures: {len(failed) or 'none'}", *(f"- {line}" for line in failed)]))
-    good = tables.passes(summary) and not [line for line in failures(others) if ", mpc:" in line]
+    good = tables.passes(summary) and not [line for line in failures(suite) if ", mpc:" in line]
     return "\n\n".join(parts), good, {"fields": lambda: pictures.draw_fields(runs),
                                       "distributions": lambda: pictures.draw_distributions(runs)}
 
 
-def _report_density(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_density(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
     from lfdm_ros.engine.run_report import failures
 
     outcome["rows"] = rows = tables.summarise_density(runs)
-    outcome["failures"] = hit = [line for line in failures(runs) if ": hit " in line or ": diverged" in line]
+    outcome["failures"] = collisions = [line for line in failures(runs) if ": hit " in line or ": diverged" in line]
     text = "\n\n".join([markdown_table(tables.density_table(rows)),
-                        "\n".join([f"collisions: {len(hit) or 'none'}", *(f"- {line}" for line in hit)])])
-    return text, tables.touches_nothing(rows), {"density": lambda: pictures.draw_density(rows)}
+                        "\n".join([f"collisions: {len(collisions) or 'none'}", *(f"- {line}" for line in collisions)])])
+    return text, tables.is_collision_free(rows), {"density": lambda: pictures.draw_density(rows)}
 
 
-def _report_delays(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_delays(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
     from lfdm_ros.engine.run_report import failures
 
     outcome["summary"] = summary = tables.summarise_delays(runs)
     outcome["failures"] = failures(runs)
-    # It finds the tolerable delay, without pass criteria.
+    # Without pass criteria.
     return markdown_table(tables.delays_table(summary)), True, {"delay": lambda: pictures.draw_delays(summary, runs)}
 
 
-def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_lane_changes(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import driving_tables as tables
     from lfdm_lab.studies import pictures
 
     return markdown_table(tables.lane_change_table(runs)), True, {"lane_change": lambda: pictures.draw_lane_changes(runs)}
 
 
-def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_risk(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import pictures, risk_validation
     from lfdm_ros.sharing.risk import FAILURES
 
@@ -271,43 +268,43 @@ def _report_risk(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dic
     known = summary.get("known")
     if known is not None:
         outcome |= {name: known[name] for name in ("rows", "slope", "slope_se", "expected_calibration_error", "brier_skill")}
-    good = known is not None and risk_validation.is_right(known)
+    good = known is not None and risk_validation.is_calibrated(known)
     text = "\n\n".join([markdown_table(risk_validation.table(summary)), markdown_table(risk_validation.measures_table(measures)),
                         f"the probability is {'right' if good else 'not right'} in the world that it knows (slope 0.9 to 1.1, calibration "
                         "error at most 0.03, Brier skill above 0)"])
     return text, good, {"reliability": lambda: pictures.draw_reliability(summary)}
 
 
-def _report_sharing(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_sharing(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import pictures, sharing
 
     outcome["rows"] = rows = sharing.summarise(runs)
     outcome["note"] = "the operator is simulated"
     shown = [sharing.table(rows), sharing.ablation_table(rows)]
     text = "\n\n".join(markdown_table(table) for table in shown if table[1])
-    return text, sharing.helps(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
+    return text, sharing.is_beneficial(rows), {"sharing": lambda: pictures.draw_sharing(rows)}
 
 
-def _report_movers(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_movers(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import movers, pictures
 
     outcome["rows"] = rows = movers.summarise(runs)
     return markdown_table(movers.table(rows)), not any(row["worse"] for row in rows), {"impacts": lambda: pictures.draw_impacts(runs)}
 
 
-def _report_friction(runs: Results, outcome: dict[str, Any]) -> tuple[str, bool, dict[str, Callable[[], Figure | None]]]:
+def _report_friction(runs: Results, outcome: dict[str, Any]) -> Reported:
     from lfdm_lab.studies import friction, pictures
 
     outcome["rows"] = rows = friction.rows(runs)
-    # It shows the effect of a field: there is nothing to pass.
+    # Without pass criteria.
     return "\n\n".join(markdown_table(table) for table in friction.tables(runs)), True, {
         "yaw_rates": lambda: pictures.draw_yaw_rates(runs), "spin_outs": lambda: pictures.draw_spin_outs(rows),
         "convergence": lambda: pictures.draw_convergence(runs)}
 
 
 def parse_settings(texts: Sequence[str]) -> Settings:
-    """Returns the settings of a run that repeats to the bit, with changes NAME=VALUE. Raises InputError: no such setting, or a value that
-    it cannot have."""
+    """Returns settings of a reproducible run (time_budget 0) with changes NAME=VALUE. Raises InputError: unknown setting, or invalid
+    value."""
     from lfdm_ros.control.settings import SETTINGS
 
     return SETTINGS.kind(**{"time_budget": 0.0, **parse_changes(texts, [SETTINGS])[0]})
@@ -318,11 +315,11 @@ def _changed(settings: Any) -> dict[str, Any]:
 
 
 def print_progress(done: int, total: int, remaining: float) -> None:
-    """Prints progress now and then: at the first run, which tells the cost of all, at each half percent, and at the last."""
+    """Prints progress: at the first run, at each half percent, and at the last."""
     if 1 < done < total and done % max(1, total // 200) and not math.isnan(remaining):
         return
-    kept = ", taken from the runs that are kept" if math.isnan(remaining) else ""
-    time_left = f", {_duration(remaining)} left" if remaining > 0.0 else kept
+    cached = ", taken from earlier runs" if math.isnan(remaining) else ""
+    time_left = f", {_duration(remaining)} left" if remaining > 0.0 else cached
     print(f"{done} of {total} runs{time_left}", file=sys.stderr, flush=True)
 
 
@@ -335,30 +332,29 @@ def _duration(seconds: float) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments that only these studies have."""
+    """Adds the arguments of these studies."""
     parser.add_argument("--speeds", type=int, nargs="+", metavar="MPH", help="mpc, density: 20, 40, 60 mph, or some of them (default: all)")
-    parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, times the shipped one "
+    parser.add_argument("--densities", type=float, nargs="+", metavar="TIMES", help="density: of the fields, relative to the shipped one "
                         "(default 1 2 4 8 12 14)")
     parser.add_argument("--controllers", nargs="+", metavar="NAME", help="mpc: mpc, kinematic (the same with a kinematic model), ipopt (to "
                         "convergence; slow); density: mpc, kinematic (default: all), mppi; or some of them")
     parser.add_argument("--slow-seeds", type=int, metavar="N", help=f"mpc: fields at each speed for ipopt (default {SLOW_SEEDS}); "
                         "density: fields at each speed and density for all but mpc (default: a third of --seeds); "
-                        "risk: episodes of each world but the one that it knows (default: a quarter of --seeds)")
-    parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: of the operator's link, there and back "
+                        "risk: episodes of each world but `known` (default: a quarter of --seeds)")
+    parser.add_argument("--latencies", type=float, nargs="+", metavar="SEC", help="sharing: round-trip times of the operator's link "
                         "(default 0 0.2 0.5 0.8)")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="sharing: lane_change, obstacle_field, slippery_curve "
-                        "(default), movers for all that the study movers has, or some of them; movers: pedestrian_van, crossing, cut_in "
-                        "and others (default: all), files, and folders of CommonRoad's; barn: files and folders of its worlds")
+                        "(default), movers (all scenarios of the study movers), or some of them; movers: pedestrian_van, crossing, cut_in "
+                        "and others (default: all), files, and folders of CommonRoad files; barn: files and folders of its worlds")
     parser.add_argument("--controls", nargs="+", metavar="NAME", help="sharing: operator, autonomy, shared, or some of them (default: all)")
-    parser.add_argument("--ablation", action="store_true", help="sharing: also each component of the threat alone, and "
-                        "operators who are left to react, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind "
-                        "sector")
-    parser.add_argument("--record", type=Path, metavar="DIR", help="movers, sharing: drive what failed, of the autonomy or shared, again "
-                        "into bags for `lfdm cockpit --bag`")
+    parser.add_argument("--ablation", action="store_true", help="sharing: also each threat component alone, and other "
+                        "predictions of the operator, at --latencies (default 0.5) on the same seeds; and an autonomy with a blind sector")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="movers, sharing: repeat failed runs of the autonomy or of shared "
+                        "control with recording, for `lfdm cockpit --bag`")
     parser.add_argument("--step", type=float, metavar="M/S", help="lane_change: steps of the entry speed (default 0.5 m/s)")
     parser.add_argument("--vehicle", metavar="NAME", help="mpc, delay, lane_change, density, radar, movers, barn, risk, friction: name or "
                         "file (default hmmwv)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="mpc, delay, lane_change, density, movers, "
-                        "barn, risk: a setting of all; barn: also lattice_..., tracker_... and lidar_...; repeat")
+                        "barn, risk: a setting of the controller or the risk; barn: also lattice_..., tracker_... and lidar_...; repeat")
     parser.add_argument("--json", action="store_true", help="studies of driving, from mpc on: print JSON instead of a table")
 

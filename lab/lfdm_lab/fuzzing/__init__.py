@@ -1,7 +1,7 @@
 """Seeded damage to all inputs of the package, and its outcomes.
 
-`trees` and `messages` are pure: bytes, documents or types in, damaged ones out, the same for the same seed.
-`bags` damages recordings with them, `drive` is one that is worth it, `trial` runs a case in a process of its own and names its outcome.
+`trees` and `messages` are pure functions of bytes, documents or types and a seed; `bags` damages recordings with them, `drive` writes a
+recording with all topics, `trial` runs a case in a process of its own and classifies its outcome.
 """
 
 from lfdm_lab.fuzzing.bags import Damage, damage_bag, good_bag

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from lfdm_lab.fuzzing.messages import hostile_cdr
-from lfdm_lab.fuzzing.trees import MOST, corrupt, damaged_yaml
+from lfdm_lab.fuzzing.trees import MAX_SMALL_DAMAGE, corrupt, damaged_yaml
 from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError
@@ -24,13 +24,13 @@ class Damage:
     """Damage done to a bag.
 
     Attributes:
-        what: one line.
-        least: messages that must still be read.
-        exact: and no others.
+        description: one line.
+        min_messages: number of messages that must still be readable.
+        exact: no more than these.
     """
 
-    what: str
-    least: int
+    description: str
+    min_messages: int
     exact: bool = False
 
 
@@ -43,7 +43,7 @@ class RecordedMessage:
 
 
 def good_bag(path: Path, storage: str = "mcap", seconds: float = 4.0) -> int:
-    """Writes a short drive with states, commands and an IMU that begins later, in many chunks; returns the number of its messages."""
+    """Writes a short drive with states, commands and an IMU that starts later, in many chunks; returns the number of its messages."""
     count, written = round(seconds * _RATE), 0
     with BagWriter(path, storage, recording="good", origin_ns=0) as writer:
         for i in range(count):
@@ -65,11 +65,11 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
     """Writes a damaged copy of a bag.
 
     Args:
-        good: the folder of a bag that can be read whole.
+        good: folder of an undamaged bag.
         bad: folder to create.
 
     Raises:
-        InputError: the bag cannot be read, or the copy not written.
+        InputError: the bag cannot be read, or the copy cannot be written.
     """
     with open_bag(good) as bag:
         storage, custom = bag.storage, dict(bag.custom)
@@ -78,70 +78,70 @@ def damage_bag(good: Path, bad: Path, rng: Random) -> Damage:
         raise InputError(f"{good} has no messages to damage")
     for msgtype in {m.msgtype for m in messages}:
         require_type(msgtype)
-    where = rng.random()
-    if where < 0.5:
+    draw = rng.random()
+    if draw < 0.5:
         return _damaged_file(good, bad, messages, rng)
-    if where < 0.6:
+    if draw < 0.6:
         return _damaged_metadata(good, bad, len(messages), rng)
-    if where < 0.65:
+    if draw < 0.65:
         return _wrong_hash(good, bad, len(messages), rng)
-    rewritten, what = rng.choice(REWRITINGS)(messages, rng)
+    rewritten, description = rng.choice(REWRITINGS)(messages, rng)
     with BagWriter(bad, storage, custom.get("recording"), custom={k: v for k, v in custom.items() if k != "recording"}) as writer:
         for m in rewritten:
             writer.write_raw(m.topic, m.msgtype, m.stamp, m.cdr)
-    return Damage(what, len(rewritten), exact=True)
+    return Damage(description, len(rewritten), exact=True)
 
 
 def _damaged_file(good: Path, bad: Path, messages: list[RecordedMessage], rng: Random) -> Damage:
     count = len(messages)
     shutil.copytree(good, bad)
     file = next(path for path in sorted(bad.iterdir()) if path.suffix in (".mcap", ".db3"))
-    whole = file.read_bytes()
-    damaged, what = corrupt(whole, rng)
+    undamaged = file.read_bytes()
+    damaged, description = corrupt(undamaged, rng)
     file.write_bytes(damaged)
     if rng.random() < 0.2:
         (bad / "metadata.yaml").unlink()
-        what += ", no metadata.yaml"
-    # A small wound must not cost more than what is around it; of a file that is cut, what stands before the cut counts.
-    before, after = _kept(whole, damaged)
+        description += ", no metadata.yaml"
+    # Local damage may only cost the messages around it; of a truncated file the part before the cut counts.
+    before, after = _intact_shares(undamaged, damaged)
     if file.suffix == ".db3":
-        # With its pages the topics may be lost; and what is moved is no longer where a page begins.
-        after, small = after if len(damaged) == len(whole) else 0.0, count // 2
+        # Damaged pages may hold the topics; content that is shifted is no longer aligned with pages.
+        after, small = after if len(damaged) == len(undamaged) else 0.0, count // 2
     else:
-        small = round(0.9 * count) if (1.0 - before - after) * len(whole) <= MOST else count // 2
-    # Where neither the file nor the metadata name a topic any more, nothing says what its messages are.
+        small = round(0.9 * count) if (1.0 - before - after) * len(undamaged) <= MAX_SMALL_DAMAGE else count // 2
+    # Without any topic name in file and metadata, the messages have no type.
     if not (bad / "metadata.yaml").exists() and not any(topic.encode() in damaged for topic in {m.topic for m in messages}):
-        return Damage(f"{file.name}: {what}", 0)
-    return Damage(f"{file.name}: {what}", small if before + after > 0.9 else 1 if before + after > 0.5 else 0)
+        return Damage(f"{file.name}: {description}", 0)
+    return Damage(f"{file.name}: {description}", small if before + after > 0.9 else 1 if before + after > 0.5 else 0)
 
 
-def _kept(whole: bytes, damaged: bytes) -> tuple[float, float]:
+def _intact_shares(undamaged: bytes, damaged: bytes) -> tuple[float, float]:
     """Returns the shares of the content before the first change and after the last one."""
-    shortest = min(len(whole), len(damaged))
-    before = next((i for i, (a, b) in enumerate(zip(whole, damaged)) if a != b), shortest)
-    after = next((i for i, (a, b) in enumerate(zip(reversed(whole), reversed(damaged))) if a != b), shortest)
-    return before / len(whole), after / len(whole)
+    shortest = min(len(undamaged), len(damaged))
+    before = next((i for i, (a, b) in enumerate(zip(undamaged, damaged)) if a != b), shortest)
+    after = next((i for i, (a, b) in enumerate(zip(reversed(undamaged), reversed(damaged))) if a != b), shortest)
+    return before / len(undamaged), after / len(undamaged)
 
 
 def _damaged_metadata(good: Path, bad: Path, count: int, rng: Random) -> Damage:
     shutil.copytree(good, bad)
     path = bad / "metadata.yaml"
-    content, what = damaged_yaml(path.read_text(encoding="utf-8"), rng)
+    content, description = damaged_yaml(path.read_text(encoding="utf-8"), rng)
     path.write_bytes(content)
-    return Damage(f"metadata.yaml: {what}", count)
+    return Damage(f"metadata.yaml: {description}", count)
 
 
 def _wrong_hash(good: Path, bad: Path, count: int, rng: Random) -> Damage:
-    """Replaces the type hash of a topic, as if of another version of the type; the definitions beside it still describe its messages."""
+    """Replaces the type hash of a topic by that of another version; the definitions in the bag still describe its messages."""
     shutil.copytree(good, bad)
     files = {path: path.read_bytes() for path in sorted(bad.iterdir())}
     hashes = sorted({found for content in files.values() for found in re.findall(rb"RIHS01_[0-9a-f]{64}", content)})
     if not hashes:
         return Damage("no type hash to change", count)
-    true, false = rng.choice(hashes), b"RIHS01_" + rng.randbytes(32).hex().encode()
+    old, new = rng.choice(hashes), b"RIHS01_" + rng.randbytes(32).hex().encode()
     for path, content in files.items():
-        path.write_bytes(content.replace(true, false))
-    return Damage(f"type hash {true[:15].decode()}... is {false[:15].decode()}...", count)
+        path.write_bytes(content.replace(old, new))
+    return Damage(f"type hash {old[:15].decode()}... is {new[:15].decode()}...", count)
 
 
 # ---- messages ------------------------------------------------------------------------------------------------------------
@@ -163,11 +163,11 @@ def _reordered(messages: list[RecordedMessage], rng: Random) -> tuple[list[Recor
 
 
 def _duplicated(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
-    some = [m for m in messages for _ in range(rng.choice((1, 1, 2, 5)))]
-    return some, f"{len(some) - len(messages)} messages more than once"
+    repeated = [m for m in messages for _ in range(rng.choice((1, 1, 2, 5)))]
+    return repeated, f"{len(repeated) - len(messages)} messages more than once"
 
 
-def _odd(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
+def _hostile(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     share, result, last = rng.choice((0.02, 0.5, 1.0)), [], ""
     for m in messages:
         if rng.random() < share:
@@ -187,12 +187,13 @@ def _jumping(messages: list[RecordedMessage], rng: Random) -> tuple[list[Recorde
     return result, f"time jumps by {jump / 1e9:g} s at message {at}" + (", in the headers too" if both else "")
 
 
-def _lying(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
+def _mistyped(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     topic, msgtype = rng.choice(messages).topic, rng.choice(_TYPES)
-    return [RecordedMessage(m.topic, msgtype, m.stamp, m.cdr) if m.topic == topic else m for m in messages], f"{topic} says it is {msgtype}"
+    mistyped = [RecordedMessage(m.topic, msgtype, m.stamp, m.cdr) if m.topic == topic else m for m in messages]
+    return mistyped, f"{topic} is declared as {msgtype}"
 
 
-def _elsewhere(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
+def _reframed(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMessage], str]:
     """Sets another frame in the headers of a topic."""
     with_header = sorted({m.topic for m in messages if "header" in _fields(m.msgtype)})
     if not with_header:
@@ -214,16 +215,16 @@ def _cut(messages: list[RecordedMessage], rng: Random) -> tuple[list[RecordedMes
 
 
 REWRITINGS: tuple[Callable[[list[RecordedMessage], Random], tuple[list[RecordedMessage], str]], ...] = (
-    _dropped, _reordered, _duplicated, _odd, _jumping, _lying, _elsewhere, _cut)
+    _dropped, _reordered, _duplicated, _hostile, _jumping, _mistyped, _reframed, _cut)
 
 
 def _stamped(message: RecordedMessage, stamp: int, header: bool = True) -> RecordedMessage:
     cdr = message.cdr
-    where = {"header", "clock"} & _fields(message.msgtype)
-    if header and where:
+    stamped = {"header", "clock"} & _fields(message.msgtype)
+    if header and stamped:
         store = typestore()
         content = store.deserialize_cdr(cdr, message.msgtype)
-        time = content.header.stamp if "header" in where else content.clock
+        time = content.header.stamp if "header" in stamped else content.clock
         time.sec, time.nanosec = min(stamp // 10**9, 2**31 - 1), stamp % 10**9
         cdr = bytes(store.serialize_cdr(content, message.msgtype))
     return RecordedMessage(message.topic, message.msgtype, stamp, cdr)

@@ -1,4 +1,4 @@
-"""A second of a straight drive with every message that our nodes hear, to be damaged and played into them."""
+"""A second of a straight drive with all topics that the nodes subscribe to, for damage and playback."""
 
 import math
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ RATE, SPEED, RADIUS = 50, 8.0, 0.47  # [Hz], [m/s], [m] of the wheels
 _BEAMS, _WALL = 121, 25.0  # of a scan; distance of the wall ahead [m]
 _WHEELS = ("fl", "fr", "rl", "rr")
 _COMMANDS = ("/control/command", "/operator/command", "/autonomy/command", "/teleop/command")
-_ROWS, _ROW = 40, 0.1  # of autonomy's plan; between two [s]
+_ROWS, _ROW = 40, 0.1  # of the autonomy's plan; their period [s]
 
-# A calibration with it, short.
+# A short calibration with this drive.
 RECIPE = """
 model: eight_dof
 vehicle: hmmwv
@@ -48,7 +48,7 @@ def drive_bag(path: Path, storage: str = "mcap", seconds: float = 1.0) -> int:
 
 
 def _tick(i: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yields topic, type and message of all that comes with state number i; goals and paths come once each, in the states from 5 on."""
+    """Yields topic, type and message of everything published with state number i; goals and paths once each, at states 5 to 35."""
     t = i / RATE
     stamp = {"sec": int(t), "nanosec": i * (10**9 // RATE) % 10**9}
 
@@ -88,7 +88,7 @@ def _tick(i: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
             "header": header("odom"), "child_frame_id": "base_link", "x": x, "vx": SPEED, "wheel_speeds": [spin] * 4, "gear": 1,
             "wheel_names": list(_WHEELS), "speed_by_wheel": [spin] * 4}
     if i % 20 == 10:
-        yield "/ground/known", "grid_map_msgs/msg/GridMap", _known(header("odom"))
+        yield "/ground/known", "grid_map_msgs/msg/GridMap", _friction_map(header("odom"))
     if i % 5 == 0:
         names = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "steering", "throttle")
         yield "/autonomy/plan", "lfdm_ros/msg/Plan", {
@@ -108,7 +108,7 @@ def _transform(header: dict[str, Any], child: str, x: float) -> Any:
         "header": header, "child_frame_id": child, "transform": {"translation": {"x": x}, "rotation": {"w": 1.0}}})
 
 
-def _known(header: dict[str, Any]) -> dict[str, Any]:
+def _friction_map(header: dict[str, Any]) -> dict[str, Any]:
     """Returns the message of a friction field of 5 x 4 nodes, with one sample."""
     layers = {"friction_latent_mean": 2.0, "friction_latent_sd": 0.5, "friction_ice": 0.1, "friction_dry": 1.1,
               "friction_latent_draw_00": 1.0}
@@ -122,7 +122,7 @@ def _known(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scan(header: dict[str, Any], x: float) -> dict[str, Any]:
-    """Returns the scan of a wall across the road, half a turn wide; beams beyond its reach have no return."""
+    """Returns the 180 degree scan of a wall across the road; beams beside it have no return."""
     angles = [math.pi * (k / (_BEAMS - 1) - 0.5) for k in range(_BEAMS)]
     ranges = [(_WALL + SPEED - x) / math.cos(a) if abs(a) < 0.3 else math.inf for a in angles]
     return {"header": header, "angle_min": angles[0], "angle_max": angles[-1], "angle_increment": angles[1] - angles[0], "scan_time": 0.1,

@@ -1,4 +1,4 @@
-"""Messages that no sensible node sends: extreme numbers, NaN, odd lengths, strange texts, wrong stamps, bytes that are no message."""
+"""Hostile messages: extreme numbers, NaN, odd lengths, strange texts, wrong stamps, invalid bytes."""
 
 from random import Random
 from typing import Any
@@ -10,38 +10,34 @@ from lfdm_lab.fuzzing.trees import INTEGERS, NUMBERS, TEXTS, corrupt
 from lfdm_ros.bags.typestore import build_message, typestore
 
 _LENGTHS = (0, 1, 2, 7, 360, 5000)
-HUGE = 100_000  # elements of a long path; now and then
-# Numbers that a vehicle could have, so that a message is not odd in every field.
+HUGE = 100_000  # elements of a long sequence
+# Plausible numbers for the other fields.
 _USUAL = (0.0, 0.1, -0.1, 1.0, 5.0, 20.0)
 
 
 def hostile_cdr(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[bytes, str]:
-    """Returns a message of a type in CDR, and a description of its odd values.
-
-    Args:
-        now_ns: a stamp that would be right.
-    """
-    values, what = hostile_values(msgtype, rng, now_ns)
+    """Returns a message of a type in CDR, and a description of its odd values; now_ns: a plausible stamp."""
+    values, description = hostile_values(msgtype, rng, now_ns)
     cdr = bytes(typestore().serialize_cdr(build_message(msgtype, values), msgtype))
     if rng.random() < 0.1:
-        damaged, how = corrupt(cdr, rng)
-        return damaged, f"{what}; bytes {how}"
-    return cdr, what
+        damaged, mode = corrupt(cdr, rng)
+        return damaged, f"{description}; bytes {mode}"
+    return cdr, description
 
 
 def hostile_values(msgtype: str, rng: Random, now_ns: int = 0) -> tuple[dict[str, Any], str]:
     """Returns a message's content as nested dictionaries, and a description of its odd values."""
-    how = rng.choice(("one odd", "some odd", "all odd", "one number everywhere"))
-    share = {"one odd": 0.0, "some odd": 0.2, "all odd": 1.0, "one number everywhere": 1.0}[how]
-    number = rng.choice(NUMBERS) if how == "one number everywhere" else None
+    mode = rng.choice(("one odd", "some odd", "all odd", "one number everywhere"))
+    share = {"one odd": 0.0, "some odd": 0.2, "all odd": 1.0, "one number everywhere": 1.0}[mode]
+    number = rng.choice(NUMBERS) if mode == "one number everywhere" else None
     values = _message(msgtype, rng, share, number, now_ns, depth=0)
-    if how == "one odd":
+    if mode == "one odd":
         leaves = _leaves(msgtype)
         if leaves:
             path, base = rng.choice(leaves)
             _put(values, path, hostile_base(base, rng))
             return values, f"{'.'.join(path)} = {_get(values, path)!r:.60}"
-    return values, how if number is None else f"{number!r} in every number"
+    return values, mode if number is None else f"{number!r} in every number"
 
 
 def _message(msgtype: str, rng: Random, share: float, number: float | None, now_ns: int, depth: int) -> dict[str, Any]:
@@ -63,10 +59,9 @@ def _field(description: Any, rng: Random, share: float, number: float | None, no
     else:
         length = rng.choice((*_LENGTHS, HUGE)) if depth == 0 and rng.random() < max(share, 0.3) else rng.choice((0, 1, 3))
         length = min(length, size) if size else length
-    if element[0] == Nodetype.BASE and element[1][0] != "string":
-        few = [_field(element, rng, share, number, now_ns, depth + 1) for _ in range(min(length, 16))]
-        return _array(element[1][0], few, length)
     few = [_field(element, rng, share, number, now_ns, depth + 1) for _ in range(min(length, 16))]
+    if element[0] == Nodetype.BASE and element[1][0] != "string":
+        return _array(element[1][0], few, length)
     if element[0] == Nodetype.NAME:
         built = [build_message(element[1], one) for one in few]
         return [built[i % len(built)] for i in range(length)] if built else []

@@ -1,4 +1,4 @@
-"""Messages that no page of the cockpit sends, and raw frames of its sockets (RFC 6455), for each the refusals that it must cause."""
+"""Hostile messages to the cockpit, and raw frames of its sockets (RFC 6455), each with the number of refusals that it must cause."""
 
 import json
 import struct
@@ -12,7 +12,7 @@ from lfdm_ros.cockpit.server import MAX_MESSAGE
 
 Refusals = tuple[int, int]  # at least, at most
 TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9  # opcodes
-# Requests as pages make them; damaged, some of them still are.
+# Valid requests; some remain valid when damaged.
 REQUESTS: tuple[dict[str, Any], ...] = (
     {"ack": 1}, {"stop": True}, {"resume": True}, {"pace": 1.0}, {"pause": False}, {"step": 3}, {"latency": 0.1}, {"jitter": 0.01},
     {"drop": 0.1}, {"mode": "blend"}, {"law": "smooth"}, {"freeze_state": False}, {"imposed_friction": 0.5}, {"record": False},
@@ -24,71 +24,71 @@ _LITERALS = ("NaN", "Infinity", "-Infinity", "1e999", "-1e400", "9" * 350, "0" *
 
 
 def frame(content: bytes, opcode: int = TEXT, *, end: bool = True, masked: bool = True, reserved: int = 0) -> bytes:
-    """Returns a frame of a client. reserved: three bits that must be 0."""
+    """Returns a frame of a client. reserved: the three bits that must be 0."""
     first, mask = 128 * end | reserved << 4 | opcode, 128 * masked
     size = len(content)
     length = bytes([mask | size]) if size < 126 else bytes([mask | 126]) + struct.pack(">H", size) if size < 1 << 16 else (
         bytes([mask | 127]) + struct.pack(">Q", size))
-    return bytes([first]) + length + bytes(4 * masked) + content  # the mask is zero
+    return bytes([first]) + length + bytes(4 * masked) + content  # zero mask
 
 
 def hostile_input(intent: dict[str, Any], rng: Random) -> tuple[bytes, str]:
-    """Returns an input of a page with faults, and a description of it; at times one that could be right."""
-    how = rng.choice(("value", "value", "literal", "literal", "document", "bytes", "other", "long"))
-    if how == "value":
+    """Returns an input of a page with faults (some remain valid), and its description."""
+    mode = rng.choice(("value", "value", "literal", "literal", "document", "bytes", "other", "long"))
+    if mode == "value":
         key = rng.choice(list(intent))
         value: Any = rng.choice((*NUMBERS, *INTEGERS, *TEXTS, None, True, [], {}, [1.0], {"x": 1}))
         return json.dumps({**intent, key: value}).encode(), f"{key} = {value!r:.40}"
-    if how == "literal":
+    if mode == "literal":
         key, literal = rng.choice(list(intent)), rng.choice(_LITERALS)
         return json.dumps({**intent, key: "HERE"}).replace('"HERE"', literal).encode(), f"{key} = {literal:.40}"
-    if how == "document":
+    if mode == "document":
         return damaged_json(json.dumps(intent), rng)
-    if how == "bytes":
+    if mode == "bytes":
         return corrupt(json.dumps(intent).encode(), rng)
-    if how == "long":
+    if mode == "long":
         size = rng.choice((399, 400, 401, MAX_MESSAGE - 1, MAX_MESSAGE, MAX_MESSAGE + 1, 60_000))
         return json.dumps(intent).encode().ljust(size), f"{size} bytes"
-    other = b"", b"null", b"[]", b"{}", b"[" * 900, b"\xff\xfe", b"\0" * 50, rng.randbytes(100), "{}".encode("utf-16")
-    return rng.choice(other), "no input"
+    invalid = b"", b"null", b"[]", b"{}", b"[" * 900, b"\xff\xfe", b"\0" * 50, rng.randbytes(100), "{}".encode("utf-16")
+    return rng.choice(invalid), "no input"
 
 
 def hostile_request(rng: Random) -> tuple[bytes, str]:
-    """Returns a request of a page with faults, and a description of it; at times one that is right."""
+    """Returns a request of a page with faults (some are valid), and its description."""
     request = rng.choice(REQUESTS)
-    how = rng.choice(("right", "value", "value", "literal", "document", "bytes", "name", "long"))
+    mode = rng.choice(("right", "value", "value", "literal", "document", "bytes", "name", "long"))
     name = next(iter(request))
-    if how == "right":
+    if mode == "right":
         return json.dumps(request).encode(), f"{request}"
-    if how == "value":
+    if mode == "value":
         value: Any = rng.choice((*NUMBERS, *INTEGERS, *TEXTS[:-6], None, [], {}, {"x": 1}, {name: 1}))
         return json.dumps({name: value}).encode(), f"{name} = {value!r:.40}"
-    if how == "literal":
+    if mode == "literal":
         literal = rng.choice(_LITERALS)
         return f'{{"{name}": {literal}}}'.encode(), f"{name} = {literal:.40}"
-    if how == "document":
+    if mode == "document":
         return damaged_json(json.dumps(request), rng)
-    if how == "bytes":
+    if mode == "bytes":
         return corrupt(json.dumps(request).encode(), rng)
-    if how == "name":
+    if mode == "name":
         return json.dumps({rng.choice((*TEXTS, "\ud800", "__class__", "take")): True}).encode(), "an unknown name"
     return json.dumps(request).encode().ljust(rng.choice((MAX_MESSAGE, MAX_MESSAGE + 1, 100_000))), "long"
 
 
 def refusals_of_input(content: bytes, opcode: int = TEXT) -> Refusals:
     """Returns how many refusals an input must cause."""
-    if not _readable(content, opcode):
+    if not is_readable(content, opcode):
         return 1, 1
     try:
         Intent.parse(content.decode() if opcode == TEXT else content)
     except Refused:
         return 1, 1
-    return 0, 1  # late, out of order, or while somebody else drives
+    return 0, 1  # late, out of order, or while another page drives
 
 
 def refusals_of_request(content: bytes, opcode: int = TEXT) -> Refusals:
     """Returns how many refusals a request must cause."""
-    if not _readable(content, opcode):
+    if not is_readable(content, opcode):
         return 1, 1
     try:
         request = json.loads(content)
@@ -97,17 +97,13 @@ def refusals_of_request(content: bytes, opcode: int = TEXT) -> Refusals:
     if not isinstance(request, dict) or len(request) != 1 or not set(request) <= _NAMES:
         return 1, 1
     if "ack" in request:
-        wrong = type(request["ack"]) is not int
-        return wrong, wrong
+        is_invalid = type(request["ack"]) is not int
+        return is_invalid, is_invalid
     return (0, 0) if request == {"stop": True} else (0, 1)
 
 
-def ends_connection(content: bytes, opcode: int) -> bool:
-    """Checks that a message ends the connection that it comes by."""
-    return not _readable(content, opcode)
-
-
-def _readable(content: bytes, opcode: int) -> bool:
+def is_readable(content: bytes, opcode: int) -> bool:
+    """Checks that a message is neither too long nor invalid UTF-8, either of which ends its connection."""
     if len(content) > MAX_MESSAGE:
         return False
     try:
@@ -117,7 +113,7 @@ def _readable(content: bytes, opcode: int) -> bool:
 
 
 def hostile_frames(rng: Random) -> tuple[bytes, str, Refusals]:
-    """Returns bytes in the place of frames, a description of them, and the refusals that they must cause."""
+    """Returns bytes sent instead of a frame, their description, and the refusals that they must cause."""
     always, never, maybe = (1, 1), (0, 0), (0, 1)
     return rng.choice((
         (frame(b"{}", masked=False), "a frame that is not masked", maybe),

@@ -1,4 +1,4 @@
-"""Damage to bytes and to documents of YAML and JSON, in their text or their content, and values that readers do not expect."""
+"""Damage to bytes, to YAML and JSON documents (text or content), and unexpected values."""
 
 import copy
 import json
@@ -10,24 +10,24 @@ from typing import Any
 
 import yaml
 
-MOST = 64  # bytes of a small piece
+MAX_SMALL_DAMAGE = 64  # bytes
 
 
 def corrupt(content: bytes, rng: Random) -> tuple[bytes, str]:
-    """Returns the content with one kind of damage, and a description of it."""
+    """Returns the content with one kind of damage, and its description."""
     kinds = (_truncate, _flip, _zero, _scramble, _drop, _duplicate, _swap, _append, _length)
-    return rng.choice(kinds)(content, rng) if content else (bytes(rng.randrange(1, MOST)), "zeros in the place of nothing")
+    return rng.choice(kinds)(content, rng) if content else (bytes(rng.randrange(1, MAX_SMALL_DAMAGE)), "zeros in the place of nothing")
 
 
 def _piece(content: bytes, rng: Random) -> tuple[int, int]:
-    """Draws a range: mostly small, at times up to a quarter of the content."""
+    """Draws a range, mostly small, at times up to a quarter of the content."""
     start = rng.randrange(len(content))
-    longest = MOST if rng.random() < 0.7 else max(1, len(content) // 4)
+    longest = MAX_SMALL_DAMAGE if rng.random() < 0.7 else max(1, len(content) // 4)
     return start, min(len(content), start + rng.randint(1, longest))
 
 
 def _truncate(content: bytes, rng: Random) -> tuple[bytes, str]:
-    end = rng.choice((rng.randrange(len(content)), rng.randrange(min(MOST, len(content))), len(content) - 1))
+    end = rng.choice((rng.randrange(len(content)), rng.randrange(min(MAX_SMALL_DAMAGE, len(content))), len(content) - 1))
     return content[:end], f"truncated to {end} of {len(content)} bytes"
 
 
@@ -70,13 +70,13 @@ def _append(content: bytes, rng: Random) -> tuple[bytes, str]:
 
 
 def _length(content: bytes, rng: Random) -> tuple[bytes, str]:
-    """Overwrites 8 bytes that look like the length of a record with another number."""
+    """Overwrites 8 bytes that may be the length of a record."""
     for _ in range(200):
         place = rng.randrange(max(1, len(content) - 8))
         found = content[place:place + 8]
         if len(found) == 8 and 0 < int.from_bytes(found, "little") < len(content):
-            false = rng.choice((0, 1, 2**63, len(content), int.from_bytes(found, "little") ^ (1 << rng.randrange(16))))
-            return content[:place] + struct.pack("<Q", false) + content[place + 8:], f"the length at {place} is {false}"
+            number = rng.choice((0, 1, 2**63, len(content), int.from_bytes(found, "little") ^ (1 << rng.randrange(16))))
+            return content[:place] + struct.pack("<Q", number) + content[place + 8:], f"the length at {place} is {number}"
     return _flip(content, rng)
 
 
@@ -90,7 +90,7 @@ NUMBERS: tuple[float, ...] = (
 INTEGERS = (0, 1, -1, 127, 255, 256, -32768, 65535, 2**31 - 1, -(2**31), 2**32 - 1, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1)
 TEXTS = (
     "", " ", "\n", "\0", "nan", "x" * 300, "x" * 100_000, "../../..", "/", "~", "%s%n{}{0}", "'\"", "äöü ☃", "\u202e", "-", "1e999", "true")
-# As they stand in a YAML file, on the command line, or in a bag's metadata; some of them no reader of YAML survives by itself.
+# Texts in a YAML file, on the command line or in a bag's metadata; some of them crash or stall an unguarded YAML reader.
 YAML_TEXTS = (
     "2001-13-45", "!!int abc", "!!timestamp x", "!!float x", "!!binary x", "!!python/object:os.system {}", "!!set {a, b}", "!!omap [a]",
     "9" * 5000, "-" + "9" * 400, "0x" + "f" * 400, "1e400", ".nan", ".inf", "-.inf", "1:99:99", "0o99", "~", "null", "yes", "{}", "[]",
@@ -101,14 +101,14 @@ YAML_TEXTS = (
 
 
 def hostile_value(rng: Random) -> Any:
-    """Returns a value for a place in a document."""
+    """Returns a value to insert into a document."""
     return rng.choice((
         rng.choice(NUMBERS), rng.choice(INTEGERS), rng.choice(TEXTS), 10**rng.choice((30, 309, 4000)), None, True, False, [], {}, [[]],
         {"": None}, {1: 2}, [1.0, "x", None], "9**9**9**9 m", [0.0] * 2000))
 
 
 def hostile_text(rng: Random) -> str:
-    """Returns a text of YAML."""
+    """Returns a YAML text, mostly one of YAML_TEXTS."""
     return rng.choice(YAML_TEXTS) if rng.random() < 0.7 else "".join(
         rng.choice(" \n-:[]{},&*!|>'\"%@`#?~0123456789eE.+xab") for _ in range(rng.choice((1, 4, 30))))
 
@@ -117,34 +117,33 @@ _MARK = "hostile_text_goes_here"
 
 
 def damaged_yaml(text: str, rng: Random) -> tuple[bytes, str]:
-    """Returns a document of YAML with one or a few faults, and a description of them."""
+    """Returns a YAML document with one or a few faults, and their description."""
     if rng.random() < 0.2:
-        damaged, what = corrupt(text.encode(), rng)
-        return damaged, f"text {what}"
+        damaged, description = corrupt(text.encode(), rng)
+        return damaged, f"text {description}"
     document = yaml.safe_load(text)
     inserted = ""
     if rng.random() < 0.5:
         inserted = hostile_text(rng)
-        document, what = mutated(document, rng, lambda _: _MARK)
-        what += f" {inserted[:60]!r}"
+        document, description = mutated(document, rng, lambda _: _MARK)
+        description += f" {inserted[:60]!r}"
     else:
-        document, what = mutated(document, rng)
+        document, description = mutated(document, rng)
     written = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
-    return written.replace(_MARK, inserted).encode("utf-8", "replace"), what
+    return written.replace(_MARK, inserted).encode("utf-8", "replace"), description
 
 
 def damaged_json(text: str, rng: Random) -> tuple[bytes, str]:
-    """Returns a document of JSON with one or a few faults, and a description of them."""
+    """Returns a JSON document with one or a few faults, and their description."""
     if rng.random() < 0.3:
-        damaged, what = corrupt(text.encode(), rng)
-        return damaged, f"text {what}"
-    document, what = mutated(json.loads(text), rng)
-    return _json(document).encode("utf-8", "replace"), what
+        damaged, description = corrupt(text.encode(), rng)
+        return damaged, f"text {description}"
+    document, description = mutated(json.loads(text), rng)
+    return _json(document).encode("utf-8", "replace"), description
 
 
 def mutated(document: Any, rng: Random, value: Callable[[Random], Any] = hostile_value) -> tuple[Any, str]:
-    """Returns a copy of a document with one place changed (now and then four): replaced, removed, renamed, doubled or moved; and the
-    changes."""
+    """Returns a copy of a document with one or four changes (replaced, removed, renamed, doubled, swapped), and their description."""
     document, changes = copy.deepcopy(document), []
     for _ in range(rng.choice((1, 1, 1, 4))):
         places = _places(document)
@@ -172,14 +171,14 @@ def _places(node: Any, path: str = "") -> list[tuple[Any, Any, str]]:
     keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
     found = []
     for key in keys:
-        here = f"{path}.{key}" if path else str(key)
-        found.append((node, key, here))
-        found += _places(node[key], here)
+        inner = f"{path}.{key}" if path else str(key)
+        found.append((node, key, inner))
+        found += _places(node[key], inner)
     return found
 
 
 def _json(document: Any) -> str:
     try:
-        return json.dumps(document)  # NaN and Infinity as Python writes them: no JSON, but common
-    except (TypeError, ValueError):  # keys of several kinds, numbers too long to write
+        return json.dumps(document)  # with NaN and Infinity, which are common though not JSON
+    except (TypeError, ValueError):  # keys of several types, numbers that are too long
         return repr(document) if not isinstance(document, int) else "9" * 5000

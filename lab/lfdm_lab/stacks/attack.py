@@ -1,4 +1,4 @@
-"""Hostile messages, service calls and parameters for a running stack, and a disk that is full. See `lfdm_lab.fuzzing`."""
+"""Hostile messages, service calls and parameters for a running stack, and a full disk; see `lfdm_lab.fuzzing`."""
 
 import importlib
 import os
@@ -27,7 +27,7 @@ from lfdm_ros.ros.topics import interface_class
 from lfdm_ros.stacks.compose import prepare_stack, run_stack
 
 _NAME = "attacker"
-# Not attacked: what ends or silences a node on request, as it should.
+# Not attacked, as these end or silence a node on request.
 _SPARED = ("change_state", "get_type_description")
 _BASES = {"double": "float64", "float": "float32", "boolean": "bool"}
 _SMALL_DISK = 1 << 20  # bytes of one file
@@ -37,11 +37,7 @@ class Attacker:
     """A sender of hostile messages, calls and parameters to the nodes of the graph."""
 
     def __init__(self, rng: Random, parameters: Mapping[str, Sequence[str]]) -> None:
-        """Joins the graph as a node of its own.
-
-        Args:
-            parameters: those of each node, by its name.
-        """
+        """Joins the graph as a node; parameters: names, by node."""
         self._rng = rng
         self._parameters = parameters
         self._context = Context()
@@ -56,33 +52,31 @@ class Attacker:
         self._context.try_shutdown()
 
     def strike(self) -> None:
-        """Sends one message, call or parameter to a node that is there."""
+        """Sends one message, call or parameter to a random node."""
         nodes = [(name, space) for name, space in self._node.get_node_names_and_namespaces() if name != _NAME]
         if not nodes:
             return
         name, space = self._rng.choice(nodes)
         how = self._rng.choice((self._message, self._message, self._message, self._message, self._service, self._parameter))
         try:
-            what = how(name, space)
-        except NodeNameNonExistentError:  # gone meanwhile
+            description = how(name, space)
+        except (NodeNameNonExistentError, InputError, RCLError):  # the node has ended; a type is not installed; the middleware is overrun
             return
-        except (InputError, RCLError):  # a type that is not installed; more than the middleware takes in time from us
-            return
-        if what:
-            self.sent.append(what)
+        if description:
+            self.sent.append(description)
 
     def _message(self, name: str, space: str) -> str:
-        heard = [(topic, types[0]) for topic, types in self._node.get_subscriber_names_and_types_by_node(name, space)
-                 if topic != "/clock" or self._rng.random() < 0.05]
-        if not heard:
+        subscribed = [(topic, types[0]) for topic, types in self._node.get_subscriber_names_and_types_by_node(name, space)
+                      if topic != "/clock" or self._rng.random() < 0.05]
+        if not subscribed:
             return ""
-        topic, msgtype = self._rng.choice(heard)
+        topic, msgtype = self._rng.choice(subscribed)
         require_type(msgtype)
-        cdr, what = hostile_cdr(msgtype, self._rng, self._node.get_clock().now().nanoseconds)
+        cdr, description = hostile_cdr(msgtype, self._rng, self._node.get_clock().now().nanoseconds)
         if topic not in self._publishers:
             self._publishers[topic] = self._node.create_publisher(interface_class(msgtype), topic, qos.LATCHED)
         self._publishers[topic].publish(cdr)
-        return f"{topic}: {what}"
+        return f"{topic}: {description}"
 
     def _service(self, name: str, space: str) -> str:
         offered = [(service, types[0]) for service, types in self._node.get_service_names_and_types_by_node(name, space)
@@ -107,7 +101,7 @@ class Attacker:
         return f"{service}: {chosen} = {value!r:.40}"
 
     def _call(self, service: str, kind: Any, request: Any) -> None:
-        """Sends a request without waiting for the answer."""
+        """Sends a request without awaiting the answer."""
         if service not in self._clients:
             self._clients[service] = self._node.create_client(kind, service)
         if self._clients[service].service_is_ready():
@@ -115,7 +109,7 @@ class Attacker:
 
 
 def filled(message: Any, rng: Random, share: float = 0.7) -> Any:
-    """Fills most fields of a message, or of the request of a service, with odd values; returns it."""
+    """Sets most fields of a message or service request to odd values; returns it."""
     for name, kind in message.get_fields_and_field_types().items():
         if rng.random() < share:
             setattr(message, name, _value(kind, getattr(message, name), rng))
@@ -161,8 +155,8 @@ def attacked_run(stack: str, bag: Path, overrides: dict[str, Any], seed: int, *,
     try:
         summary = run_stack(prepared, until=strike, timeout=seconds, quiet=True)
     except RunError as error:
-        kept_from_driving = error.summary.get("not_driven")
-        if not kept_from_driving or not all(failure.endswith(kept_from_driving) for failure in error.failures):
+        not_driven = error.summary.get("not_driven")
+        if not not_driven or not all(failure.endswith(not_driven) for failure in error.failures):
             raise
         summary = dict(error.summary)
     finally:
@@ -172,10 +166,9 @@ def attacked_run(stack: str, bag: Path, overrides: dict[str, Any], seed: int, *,
 
 
 def full_disk_run(stack: str, bag: Path, overrides: dict[str, Any]) -> None:
-    """Runs a stack whose bag cannot become larger than 1 MiB, until that is noticed. Raises InputError: the full disk was reported, as it
-    should be."""
+    """Runs a stack whose bag is limited to 1 MiB until that is noticed. Raises InputError: the full disk was reported, as expected."""
     alone()
-    # The middleware keeps its shared memory in files too.
+    # Shared memory of the middleware consists of files too.
     os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (_SMALL_DISK, resource.RLIM_INFINITY))

@@ -11,8 +11,8 @@ from lfdm_ros.ros import qos
 from lfdm_ros.ros.runtime import Runtime
 
 
-def hear_commands(on_command: Callable[[Any], None], ended: threading.Event) -> None:
-    """Gives each command on `teleop/command` to a function, until `ended` is set."""
+def observe_commands(on_command: Callable[[Any], None], ended: threading.Event) -> None:
+    """Calls `on_command` with each message on `teleop/command`, until `ended` is set."""
     with Runtime() as runtime:
         node = Node("listener", context=runtime.context)
         node.create_subscription(DriverCommand, "teleop/command", on_command, qos.COMMAND)

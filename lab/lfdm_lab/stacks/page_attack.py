@@ -1,4 +1,4 @@
-"""Hostile pages of a cockpit beside one that drives: see `lfdm_lab.fuzzing.pages`. They have the token, except in attacks without."""
+"""Attacks on a cockpit by hostile pages (`lfdm_lab.fuzzing.pages`) while another page drives."""
 
 import asyncio
 import base64
@@ -17,22 +17,22 @@ from lfdm_ros.cockpit.seat import MAX_INPUT_RATE
 from lfdm_ros.errors import RunError
 
 DRIVER = {"held": True, "steering": 0.125, "throttle": 0.25, "brake": 0.0}
-ALLOWED = ((0.125, 0.25, 0.0), (0.0, 0.0, 0.4), (0.0, 0.0, 1.0))  # the driver's command, of a seat that is let go, of a stop
+ALLOWED = ((0.125, 0.25, 0.0), (0.0, 0.0, 0.4), (0.0, 0.0, 1.0))  # of the driver, of a released seat, of a stop
 PATIENT: dict[str, Any] = {"input_timeout": 5.0, "picture_timeout": 30.0, "lease_timeout": 60.0, "released": "brake"}  # on a busy machine
-_WAIT = 20.0  # [s] for what must happen
+_WAIT = 20.0  # [s] for an expected event
 _FLOOD = 1000  # messages
 _NAMES = "1", "2", "", "x" * 300, "%00", "%ff", "%0a", "a&page=b"  # of pages
 _STRANGER = {"number": 1, "time": 0.0, "held": True, "steering": -0.75, "throttle": 1.0, "brake": 0.0, "picture": 0}
 
 
 class _Connection:
-    """A connection that sends any bytes."""
+    """A connection for arbitrary bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     async def send(self, content: bytes) -> None:
-        """Sends bytes; a connection that the server has ended takes none."""
+        """Sends bytes, unless the server has ended the connection."""
         try:
             self.writer.write(content)
             await self.writer.drain()
@@ -53,7 +53,7 @@ class _Connection:
 
 
 class PageAttack:
-    """Attacks on the server at an address, one after another, each with the refusals that it must cause."""
+    """Successive attacks on a server, each with the number of refusals that it must cause."""
 
     def __init__(self, url: str, rng: Random) -> None:
         self.driver = PageClient(url, 30.0)
@@ -65,22 +65,18 @@ class PageAttack:
             *2 * [self._send_frames], self._flood, self._take_the_seat, self._acknowledge_unread, self._ping_unread, self._crowd)
 
     async def run(self, number: int) -> None:
-        """Drives, makes a number of attacks meanwhile, and drives on.
-
-        Raises:
-            RunError: the driver has lost the seat, or refusals are not counted as they should be.
-        """
+        """Drives during a number of attacks and afterwards. Raises RunError: the driver has lost the seat, or refusals are miscounted."""
         await self.driver.open()
         self.cookie = await self.driver.cookie()
         await self._until(lambda: self.driver.picture > 0, "no state comes")
         await self._take_up("the driver does not get the seat")
         for _ in range(number):
-            what, (low, high) = await self._rng.choice(self._attacks)()
-            self.done.append(what)
+            description, (low, high) = await self._rng.choice(self._attacks)()
+            self.done.append(description)
             self.low, self.high = self.low + low, self.high + high
             await self._until(lambda: self.driver.seat["refused"] >= self.low, f"less than {self.low} refusals are counted")
             if not self.driver.seat["yours"]:
-                raise RunError([f"{self.driver.seat['driver'] or 'nobody'} has the seat after: {what}"], {})
+                raise RunError([f"{self.driver.seat['driver'] or 'nobody'} has the seat after: {description}"], {})
         await asyncio.sleep(0.3)
         if not self.low <= (refused := self.driver.seat["refused"]) <= self.high:
             raise RunError([f"{refused} refusals where there must be {self.low} to {self.high}: {'; '.join(self.done)}"], {})
@@ -91,7 +87,7 @@ class PageAttack:
         self.driver.close()
 
     async def _take_up(self, failure: str) -> None:
-        """Lets go and holds until the driver drives: a resume or a restart that takes effect between the two has it let go again."""
+        """Releases and holds until the driver drives; a resume or restart in between requires another release."""
         end = time.monotonic() + _WAIT
         while not (self.driver.seat.get("yours") and self.driver.seat["drives"]):
             if time.monotonic() > end:
@@ -114,8 +110,8 @@ class PageAttack:
         host, port = self.driver.base.partition("//")[2].split(":")
         return _Connection(*await asyncio.open_connection(host, int(port)))
 
-    async def _ask(self, line: str, headers: dict[str, str], body: str = "") -> tuple[_Connection, int]:
-        """Sends a request of HTTP; returns the connection and the status of the answer, 0: it was ended without one."""
+    async def _request(self, line: str, headers: dict[str, str], body: str = "") -> tuple[_Connection, int]:
+        """Sends an HTTP request; returns the connection and the status of the answer, 0: none."""
         connection = await self._connect()
         base = {"Host": self.driver.base.partition("//")[2], "Origin": self.driver.base, "Cookie": self.cookie}
         lines = [f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in {**base, **headers}.items()), "", body]
@@ -128,8 +124,8 @@ class PageAttack:
 
     async def _open(self, path: str, **headers: str) -> tuple[_Connection, int]:
         key = base64.b64encode(self._rng.randbytes(16)).decode()
-        return await self._ask(f"GET /{path}", {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
-                                                "Sec-WebSocket-Key": key, **headers})
+        return await self._request(f"GET /{path}", {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+                                                    "Sec-WebSocket-Key": key, **headers})
 
     async def _socket(self, path: str) -> _Connection:
         connection, status = await self._open(f"{path}?page={self._rng.choice(_NAMES)}")
@@ -147,71 +143,71 @@ class PageAttack:
         origin = self._rng.choice(("http://evil.example", "null", "http://[", "https://127.0.0.1", "http://127.0.0.1:1", "x" * 99, "ä"))
         host = self._rng.choice(("evil.example", "127.0.0.1", "localhost:1", "x" * 300))
         cookie = self._rng.choice(("lfdm_1=guess", self.cookie[:-1], self.cookie + "\u00e4"))
-        wrong = self._rng.choice(({"Origin": origin}, {"Host": host}, {"Cookie": cookie}))
-        connection, status = await self._open(self._rng.choice(("view", "input")), **wrong)
+        headers = self._rng.choice(({"Origin": origin}, {"Host": host}, {"Cookie": cookie}))
+        connection, status = await self._open(self._rng.choice(("view", "input")), **headers)
         connection.writer.close()
         if status != 403:
-            raise RunError([f"{wrong} is answered {status}"], {})
-        return f"a socket with {wrong}"[:80], (1, 1)
+            raise RunError([f"{headers} is answered {status}"], {})
+        return f"a socket with {headers}"[:80], (1, 1)
 
     async def _wrong_token(self) -> tuple[str, Refusals]:
         token = self._rng.choice(("", "guess", self.driver.token[:-1], self.driver.token + "x", "\u00e4", "\0"))
-        connection, status = await self._ask("POST /session", {"Cookie": "a=b", "Content-Length": str(len(token.encode()))}, token)
+        connection, status = await self._request("POST /session", {"Cookie": "a=b", "Content-Length": str(len(token.encode()))}, token)
         connection.writer.close()
         if status != 403:
             raise RunError([f"token {token!r} is answered {status}"], {})
         return f"token {token!r}", (1, 1)
 
     async def _wrong_page(self) -> tuple[str, Refusals]:
-        """Asks for files that are not there, by methods that are not, and for sockets without their headers."""
+        """Requests missing files, unsupported methods, and sockets without their headers."""
         path = self._rng.choice(("../seat.py", "%2e%2e/server.py", "%00", "%ff", "vendor", "x" * 3000, "view", "input", "main.js/x"))
-        connection, status = await self._ask(f"{self._rng.choice(('GET', 'POST', 'PUT', 'HEAD'))} /{path}", {"Content-Length": "0"})
+        connection, status = await self._request(f"{self._rng.choice(('GET', 'POST', 'PUT', 'HEAD'))} /{path}", {"Content-Length": "0"})
         connection.writer.close()
         if not 300 <= status < 500:
             raise RunError([f"/{path:.40} is answered {status}"], {})
         return f"/{path:.40}", (0, 1)
 
     async def _send(self, path: str, messages: list[tuple[bytes, str, Refusals]]) -> tuple[str, Refusals]:
-        """Sends messages to a socket of its own until one ends it; counts the refusals that they must cause."""
-        connection, low, high, said = await self._socket(path), 0, 0, []
-        for content, what, (least, most) in messages:
+        """Sends messages to a new socket until one ends it; returns the refusals that they must cause."""
+        connection, low, high, sent = await self._socket(path), 0, 0, []
+        for content, description, (at_least, at_most) in messages:
             opcode = self._rng.choice((TEXT, TEXT, BINARY))
             if opcode == BINARY:
-                least, most = (pages.refusals_of_input if path == "input" else pages.refusals_of_request)(content, opcode)
+                at_least, at_most = (pages.refusals_of_input if path == "input" else pages.refusals_of_request)(content, opcode)
             await connection.send(frame(content, opcode))
-            low, high = low + least, high + most
-            said.append(what)
-            if pages.ends_connection(content, opcode):
+            low, high = low + at_least, high + at_most
+            sent.append(description)
+            if not pages.is_readable(content, opcode):
                 break
         await connection.send(frame(b"", CLOSE))
         await connection.ended()
-        return f"{path}: {', '.join(said)}"[:300], (low, high)
+        return f"{path}: {', '.join(sent)}"[:300], (low, high)
 
     async def _send_inputs(self) -> tuple[str, Refusals]:
         messages = []
         for number in range(1, self._rng.choice((2, 6))):
-            content, what = pages.hostile_input(self._intent(number), self._rng)
-            messages.append((content, what, pages.refusals_of_input(content)))
+            content, description = pages.hostile_input(self._intent(number), self._rng)
+            messages.append((content, description, pages.refusals_of_input(content)))
         return await self._send("input", messages)
 
     async def _send_requests(self) -> tuple[str, Refusals]:
         messages = []
         for _ in range(self._rng.choice((1, 5))):
-            content, what = pages.hostile_request(self._rng)
-            messages.append((content, what, pages.refusals_of_request(content)))
+            content, description = pages.hostile_request(self._rng)
+            messages.append((content, description, pages.refusals_of_request(content)))
         return await self._send("view", messages)
 
     async def _send_frames(self) -> tuple[str, Refusals]:
         path = self._rng.choice(("view", "input"))
         connection = await self._socket(path)
-        content, what, refusals = pages.hostile_frames(self._rng)
+        content, description, refusals = pages.hostile_frames(self._rng)
         await connection.send(content)
         connection.writer.write_eof()
         await connection.ended()
-        return f"{path}: {what}", refusals
+        return f"{path}: {description}", refusals
 
     async def _flood(self) -> tuple[str, Refusals]:
-        """Sends a thousand messages at once, more than a page may."""
+        """Sends a thousand messages at once, beyond the permitted rate."""
         path = self._rng.choice(("view", "input"))
         connection, began = await self._socket(path), time.monotonic()
         for number in range(1, _FLOOD + 1):
@@ -223,7 +219,7 @@ class PageAttack:
         return f"{path}: {_FLOOD} messages in {seconds} s", (max(0, _FLOOD - MAX_INPUT_RATE * (seconds + 1)), _FLOOD)
 
     async def _take_the_seat(self) -> tuple[str, Refusals]:
-        """Lets go, then holds, as a driver does; repeats old numbers and times."""
+        """Releases and holds like a driver; repeats old numbers and times."""
         connection, now, refused = await self._socket("input"), time.monotonic(), 0
         for number, held, at in ((1, False, now), (2, True, now), (3, True, now), (3, True, now), (4, False, now), (5, True, now),
                                  (6, True, now - 60.0)):
@@ -234,7 +230,7 @@ class PageAttack:
         return "another driver", (refused, refused)
 
     async def _acknowledge_unread(self) -> tuple[str, Refusals]:
-        """Acknowledges unread, unsent and impossibly many messages; reads none."""
+        """Acknowledges unread, unsent and invalid numbers of messages; reads none."""
         connection = await self._socket("view")
         counts = [*range(1, 100), -1, 0, 2**31, 2**64, 10**300]
         for count in counts:

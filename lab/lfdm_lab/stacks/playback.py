@@ -1,8 +1,7 @@
-"""Recordings played into every node that listens, message by message, in this process: the nodes' refusals and commands.
+"""Playback of recordings into every subscribing node, message by message, in this process; returns the nodes' refusals and commands.
 
-The nodes are real, but without middleware: their subscriptions are called with the messages of the bag, and their own messages come
-here. So nothing waits for discovery, a bag takes as long as the nodes work on it, and a process that has configured nodes can be forked for
-each bag.
+The nodes run without middleware: the messages of the bag are passed to their subscriptions, and their own messages are captured here. So
+there is no discovery, a bag takes only the nodes' processing time, and a process with configured nodes can be forked for each bag.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from lfdm_ros.stacks.stack import NodeEntry, node_class
 _LOCKSTEP = {"stepping": "lockstep", "lidar_rate": 10.0}
 _SIM_TIME = {"use_sim_time": True}
 _STATES = 50.0  # [Hz] in the drive that is played
-# Every node that hears something, both ways of stepping of those that have two; what is heard is fuzzing/drive.py. Cycles every 0.1 s.
-_PLAYED: tuple[tuple[str, str, dict[str, Any]], ...] = (
+# Every subscribing node, with both ways of stepping if it has two; fuzzing/drive.py records their topics. Cycles every 0.1 s.
+_NODES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("mpc_controller", "mpc_controller", {**_SIM_TIME, "period": 0.1, "time_budget": 0.0, "learn_ground": True}),
     ("mpc_controller", "mpc_controller_lockstep", {**_LOCKSTEP, "shared": True, "period": 0.1}),
     ("shared_control", "shared_control", {**_SIM_TIME, "learn_ground": True}),
@@ -65,27 +64,27 @@ _PLAYED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("vehicle_simulator", "vehicle_simulator", {"stepping": "lockstep", "speed_factor": 0.0, "publish_rate": _STATES}),
     ("hil_bridge", "hil_bridge", {"link": "ros", "mode": "lockstep", "rate": _STATES, "publish_rate": _STATES, "wait_limit": 0.05}))
 _ANSWERED_BY_THREAD = (("vehicle_simulator", "/control/command"), ("hil_bridge", "/control/command"))
-_SOON = 0.002  # [s] for these to answer
-_TURN = 20  # messages between two turns of the timers
-_LONGEST = 2000  # characters of a reason
-_LATER = (0.3, 1.0, 5.0)  # [s] after a bag's end, when the watchdogs are asked
+_ANSWER_TIMEOUT = 0.002  # [s]
+_TIMER_INTERVAL = 20  # messages between two calls of the timers
+_MAX_TEXT = 2000  # characters of a reason
+_TIMES_AFTER_END = (0.3, 1.0, 5.0)  # [s] at which watchdogs are checked
 
 
-class _Told:
-    """Publisher that passes its messages to `hear`."""
+class _CapturingPublisher:
+    """Publisher that passes its messages to a callback."""
 
-    def __init__(self, topic_name: str, hear: Callable[[str, Any], None]) -> None:
-        self.topic_name, self._hear = topic_name, hear
+    def __init__(self, topic_name: str, on_publish: Callable[[str, Any], None]) -> None:
+        self.topic_name, self._on_publish = topic_name, on_publish
 
     def publish(self, message: Any) -> None:
-        self._hear(self.topic_name, message)
+        self._on_publish(self.topic_name, message)
 
     def get_subscription_count(self) -> int:
         return 1  # every topic has a subscriber
 
 
 @dataclass
-class _Ear:
+class _DirectSubscription:
     """Subscription without middleware."""
 
     topic_name: str
@@ -99,25 +98,25 @@ class _Ear:
 
 
 class _Detached(LifecycleNode):
-    """A node with its publishers and subscriptions here instead of in the middleware."""
+    """A node whose publishers and subscriptions are Python objects instead of the middleware's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.ears: list[_Ear] = []
-        self.hear: Callable[[str, Any], None] = lambda topic, message: None
+        self.direct_subscriptions: list[_DirectSubscription] = []
+        self.on_publish: Callable[[str, Any], None] = lambda topic, message: None
         self.bag_topics: Mapping[str, str] = {}
         super().__init__(*args, enable_rosout=False, enable_communication_interface=False, start_parameter_services=False, **kwargs)
 
     def create_publisher(self, msg_type: Any, topic: str, *_: Any, **__: Any) -> Any:
-        return _Told(self.resolve_topic_name(topic), lambda name, message: self.hear(name, message))
+        return _CapturingPublisher(self.resolve_topic_name(topic), lambda name, message: self.on_publish(name, message))
 
     create_lifecycle_publisher = create_publisher
 
     def create_subscription(self, msg_type: Any, topic: str, callback: Any, *_: Any, raw: bool = False, **__: Any) -> Any:
-        self.ears.append(_Ear(self.resolve_topic_name(topic), msg_type, callback, raw))
-        return self.ears[-1]
+        self.direct_subscriptions.append(_DirectSubscription(self.resolve_topic_name(topic), msg_type, callback, raw))
+        return self.direct_subscriptions[-1]
 
     def destroy_subscription(self, subscription: Any) -> bool:
-        self.ears.remove(subscription)
+        self.direct_subscriptions.remove(subscription)
         return True
 
     def destroy_publisher(self, publisher: Any) -> bool:
@@ -131,7 +130,7 @@ class _Detached(LifecycleNode):
     def destroy_service(self, service: Any) -> bool:
         return True
 
-    # Queries of the graph by a recorder.
+    # Graph queries of a recorder.
 
     def get_topic_names_and_types(self, no_demangle: bool = False) -> Any:
         return [(topic, [msgtype]) for topic, msgtype in self.bag_topics.items()]
@@ -146,8 +145,8 @@ def _no_action(node: Any, *_: Any) -> Any:
 
 
 def _destroy(node: Any, entity: Any) -> None:
-    """Destroys a subscription or a timer, in place of the node's own, which goes by the classes of rclpy."""
-    if isinstance(entity, _Ear):
+    """Destroys a subscription or a timer; the node's own method requires classes of rclpy."""
+    if isinstance(entity, _DirectSubscription):
         node.destroy_subscription(entity)
     elif isinstance(entity, Timer):
         node.destroy_timer(entity)
@@ -157,8 +156,8 @@ def _destroy(node: Any, entity: Any) -> None:
 class Played:
     """Result of playing a bag.
 
-    messages: read; delivered: to all subscriptions together; commands: published by the nodes; refused: by node, kind and reason; left_out:
-    messages that the middleware would not have delivered, by reason.
+    messages: read; delivered: to all subscriptions; commands: published by the nodes; refused: by node, kind and reason; left_out: messages
+    that the middleware would not deliver, by reason.
     """
 
     messages: int = 0
@@ -170,7 +169,7 @@ class Played:
 
 @contextmanager
 def players() -> Iterator[Players]:
-    """Provides the nodes, as long as the context lasts."""
+    """Creates the nodes for the duration of the context."""
     context = Context()
     rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -180,56 +179,56 @@ def players() -> Iterator[Players]:
 
 
 class Players:
-    """The nodes, configured; `play` uses them up, so each bag is played in a fork of the process that has made them."""
+    """The configured nodes; `play` consumes them, so each bag is played in a fork of the process that has created them."""
 
     def __init__(self, context: Context) -> None:
-        """Makes and configures the nodes; called by `players`."""
-        here, there = _free_ports()
+        """Creates and configures the nodes; called by `players`."""
+        bridge_port, bench_port = _free_ports()
         self._context = context
-        self.nodes = [self._made(executable, name, **parameters) for executable, name, parameters in _PLAYED]
-        self.nodes.append(self._made("hil_bridge", "hil_bridge_controller", role=CONTROLLER, link="udp", rate=_STATES,
-                                     udp_port=here, udp_peer_port=there))
+        self.nodes = [self._make_node(executable, name, **parameters) for executable, name, parameters in _NODES]
+        self.nodes.append(self._make_node("hil_bridge", "hil_bridge_controller", role=CONTROLLER, link="udp", rate=_STATES,
+                                          udp_port=bridge_port, udp_peer_port=bench_port))
         for node in self.nodes:
             _change(node, "configure")
-        # These two write as soon as they are configured: `play` does that.
-        self._recorder, self._calibrator = (self._made(executable, executable) for executable in ("recorder", "calibrator"))
-        self._bench = make_link("udp", VEHICLE, LinkSettings(udp_port=there, udp_peer_port=here))
+        # These two write files once configured, so `play` configures them.
+        self._recorder, self._calibrator = (self._make_node(executable, executable) for executable in ("recorder", "calibrator"))
+        self._bench = make_link("udp", VEHICLE, LinkSettings(udp_port=bench_port, udp_peer_port=bridge_port))
 
-    def _made(self, executable: str, name: str, **parameters: Any) -> Any:
-        """Makes a detached node, unconfigured."""
+    def _make_node(self, executable: str, name: str, **parameters: Any) -> Any:
+        """Creates an unconfigured detached node."""
         kind, entry = node_class(executable), NodeEntry(executable, name)
         for parameter, value in parameters.items():
             entry = entry.with_parameter(parameter, value, name)
-        made = type(f"Detached{kind.__name__}", (kind, _Detached), {"create_action": _no_action, "destroy": _destroy})
-        node = made(name, context=self._context, use_global_arguments=False,
-                    parameter_overrides=[ros_parameter(entry.table[parameter], value) for parameter, value in entry.parameters.items()])
+        detached = type(f"Detached{kind.__name__}", (kind, _Detached), {"create_action": _no_action, "destroy": _destroy})
+        node = detached(name, context=self._context, use_global_arguments=False,
+                        parameter_overrides=[ros_parameter(entry.table[parameter], value) for parameter, value in entry.parameters.items()])
         node.get_logger().set_level(LoggingSeverity.FATAL)
         return node
 
     def play(self, path: Path, store: Path) -> Played:
-        """Plays a bag into all nodes, and lets time pass after it.
+        """Plays a bag into all nodes, and advances the clock after its end.
 
         Args:
             store: folder for the files of calibrator and recorder.
 
         Raises:
-            InputError: nothing of the bag can be read.
-            RuntimeError: a node raised, commanded what cannot be, refused without a name, or the recorder lost something.
+            InputError: the bag cannot be read at all.
+            RuntimeError: a node raised, published an invalid command, or refused without a reason, or the recorder lost messages.
         """
         with open_bag(path) as bag:
             return self._play(bag, store)
 
     def _play(self, bag: Bag, store: Path) -> Played:
-        played, wrong = Played(), list[str]()
-        news = Counter[str]()
+        played, faults = Played(), list[str]()
+        published = Counter[str]()
 
-        def hear(node: Any) -> Callable[[str, Any], None]:
-            def heard(topic: str, message: Any) -> None:
-                news[node.label] += 1
+        def capture(node: Any) -> Callable[[str, Any], None]:
+            def on_publish(topic: str, message: Any) -> None:
+                published[node.label] += 1
                 if (fault := fault_of(message)) is not None:
-                    wrong.append(f"{node.label} published on {topic}: {fault}")
+                    faults.append(f"{node.label} published on {topic}: {fault}")
                 played.commands += type(message).__name__ in ("DriverCommand", "AckermannDriveStamped")
-            return heard
+            return on_publish
 
         recorder, calibrator = self._recorder, self._calibrator
         recorder.bag_topics = {f"/{c.topic.lstrip('/')}": c.msgtype for c in bag.connections}
@@ -238,7 +237,7 @@ class Players:
             _change(node, "configure")
         nodes = [*self.nodes, recorder, calibrator]
         for node in nodes:
-            node.hear = hear(node)
+            node.on_publish = capture(node)
             _change(node, "activate")
         self._bench.open()
         try:
@@ -246,62 +245,57 @@ class Players:
                 played.messages += 1
                 decoded: dict[type, Any] = {}
                 for node in nodes:
-                    before = news[node.label]
+                    before = published[node.label]
                     if self._deliver(node, topic, msgtype, data, decoded, played) and (node.label, topic) in _ANSWERED_BY_THREAD:
-                        _wait(lambda node=node, before=before: news[node.label] > before)  # type: ignore[misc]
+                        _wait(lambda node=node, before=before: published[node.label] > before)  # type: ignore[misc]
                 if topic == "/vehicle/state" and (state := _decoded(VehicleState, data, decoded)) is not None:
                     self._signal(state)
                 while (packet := self._bench.receive(0.0)) is not None:
                     played.commands += 1
-                    wrong += [f"hil_bridge_controller sent {refused}" for name, value in packet.values.items()
-                              if (refused := refusal(name, value)) is not None]
-                if number % _TURN == 0:
-                    _turn(nodes)
-            self._let_pass(nodes)
+                    faults += [f"hil_bridge_controller sent {refused}" for name, value in packet.values.items()
+                               if (refused := refusal(name, value)) is not None]
+                if number % _TIMER_INTERVAL == 0:
+                    _call_timers(nodes)
+            self._advance_clock(nodes)
         finally:
             self._bench.close()
-        wrong += [text for node in nodes for text in _end(node, played)]
+        faults += [text for node in nodes for text in _end(node, played)]
         if recorder.bag.dropped or not is_closed(store / "recorded" / "metadata.yaml"):
-            wrong.append(f"the recorder has kept {recorder.bag.written} messages and dropped {recorder.bag.dropped}, or not closed its bag")
-        if wrong:
-            raise RuntimeError("; ".join(dict.fromkeys(wrong))[:_LONGEST])
+            faults.append(f"the recorder wrote {recorder.bag.written} messages, dropped {recorder.bag.dropped}, or has not closed its bag")
+        if faults:
+            raise RuntimeError("; ".join(dict.fromkeys(faults))[:_MAX_TEXT])
         return played
 
     def _deliver(self, node: Any, topic: str, msgtype: str, data: bytes, decoded: dict[type, Any], played: Played) -> bool:
         """Delivers a message to a node; returns True if a subscription took it."""
         before = played.delivered
-        for ear in list(node.ears):
-            if ear.topic_name != topic:
-                continue
-            if ear.msgtype != msgtype:
+        for subscription in [each for each in node.direct_subscriptions if each.topic_name == topic]:
+            if subscription.msgtype != msgtype:
                 played.left_out[f"type of {topic}"] += 1
-            elif ear.raw:
-                ear.callback(data)
-                played.delivered += 1
-            elif (message := _decoded(ear.kind, data, decoded)) is None:
+            elif (message := data if subscription.raw else _decoded(subscription.kind, data, decoded)) is None:
                 played.left_out[f"bytes on {topic}"] += 1
             else:
-                ear.callback(message)
+                subscription.callback(message)
                 played.delivered += 1
         return played.delivered > before
 
     def _signal(self, state: Any) -> None:
-        """Sends a state over the link to our controller's bridge."""
+        """Sends a state over the link to the controller's bridge."""
         values = {name: getattr(state, name, math.nan) for name in SIGNALS}
         values |= dict(zip(SIGNALS[-4:], state.wheel_speeds.tolist()))
         self._bench.send(Packet(min(max(nanoseconds(state.header.stamp), 0), 2**63 - 1), values))
 
-    def _let_pass(self, nodes: list[Any]) -> None:
-        """Lets time pass without further messages."""
+    def _advance_clock(self, nodes: list[Any]) -> None:
+        """Advances the simulated clock without further messages."""
         clock = Clock()
         now = max(node.get_clock().now().nanoseconds for node in nodes if node.value("use_sim_time"))
-        for later in _LATER:
+        for later in _TIMES_AFTER_END:
             clock.clock.sec, clock.clock.nanosec = divmod(min(now + round(1e9 * later), (2**31 - 1) * 10**9), 10**9)
             for node in nodes:
-                for ear in list(node.ears):
-                    if ear.topic_name == "/clock" and not ear.raw:
-                        ear.callback(clock)
-            _turn(nodes)
+                for subscription in list(node.direct_subscriptions):
+                    if subscription.topic_name == "/clock" and not subscription.raw:
+                        subscription.callback(clock)
+            _call_timers(nodes)
 
 
 def _end(node: Any, played: Played) -> list[str]:
@@ -310,13 +304,13 @@ def _end(node: Any, played: Played) -> list[str]:
     node.release()
     refusals = node.refusals
     played.refused.update({f"{node.label}.{kind}.{reason}": count for (kind, reason), count in refusals.reasons.items()})
-    if sum(refusals.reasons.values()) == refusals.total and (not refusals.total or 0 < len(refusals.last) <= _LONGEST):
+    if sum(refusals.reasons.values()) == refusals.total and (not refusals.total or 0 < len(refusals.last) <= _MAX_TEXT):
         return list(node.errors)
     return [*node.errors, f"{node.label} refused {refusals.total} inputs, the last one in {len(refusals.last)} characters"]
 
 
 def fault_of(message: Any) -> str | None:
-    """Returns the fault of a message that a node has published, in one line; None: it has none."""
+    """Returns the fault of a published message, in one line; None: it has none."""
     kind = type(message).__name__
     if kind == "DriverCommand":
         values = {name: getattr(message, name) for name in ("steering", "throttle", "brake")}
@@ -326,13 +320,13 @@ def fault_of(message: Any) -> str | None:
         values = {}
         if kind == "DiagnosticArray":
             for status in message.status:
-                if "\n" in status.message or len(status.message) > _LONGEST:
+                if "\n" in status.message or len(status.message) > _MAX_TEXT:
                     return f"a diagnosis of {len(status.message)} characters"
-    return next((str(wrong) for name, value in values.items() if (wrong := refusal(name, value)) is not None), None)
+    return next((str(error) for name, value in values.items() if (error := refusal(name, value)) is not None), None)
 
 
 def _messages(bag: Bag) -> Iterator[tuple[str, str, bytes]]:
-    """Yields topic, type and CDR, until the bag's end or to where it cannot be read any more."""
+    """Yields topic, type and CDR, until the bag's end or the first unreadable message."""
     messages = bag.raw()
     while True:
         try:
@@ -342,36 +336,36 @@ def _messages(bag: Bag) -> Iterator[tuple[str, str, bytes]]:
         yield f"/{connection.topic.lstrip('/')}", connection.msgtype, bytes(data)
 
 
-def _decoded(kind: type, data: bytes, known: dict[type, Any]) -> Any:
+def _decoded(kind: type, data: bytes, cache: dict[type, Any]) -> Any:
     """Decodes a message as the middleware does; None: the bytes are no message of this type."""
-    if kind not in known:
+    if kind not in cache:
         try:
-            known[kind] = deserialize_message(data, kind)
-        except Exception:  # rmw's own, or a text that is none
-            known[kind] = None
-    return known[kind]
+            cache[kind] = deserialize_message(data, kind)
+        except Exception:  # of rmw, or a text that is not UTF-8
+            cache[kind] = None
+    return cache[kind]
 
 
-def _turn(nodes: list[Any]) -> None:
+def _call_timers(nodes: list[Any]) -> None:
     for node in nodes:
         for timer in list(node.timers):
             timer.callback()
 
 
 def _wait(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + _SOON
+    end = time.monotonic() + _ANSWER_TIMEOUT
     while not done() and time.monotonic() < end:
         time.sleep(1e-4)
 
 
 def _change(node: Component, step: str) -> None:
-    """Makes a transition, past the state machine of rcl, which would tell the middleware. Raises RuntimeError: it failed."""
+    """Calls a transition directly; the state machine of rcl would use the middleware. Raises RuntimeError: it failed."""
     if getattr(node, f"on_{step}")(None) != TransitionCallbackReturn.SUCCESS:
         raise RuntimeError(f"{node.label}: {step} failed: {node.failure}")
 
 
 def _free_ports() -> tuple[int, int]:
-    """Finds two UDP ports that nobody listens on."""
+    """Returns two free UDP ports."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))

@@ -1,8 +1,8 @@
-"""Study of the worlds of BARN: posts between two walls, from one end to the other, with the score of the challenge of that name.
+"""Study of the worlds of BARN: traversal of a field of posts between two walls, with the score of the BARN challenge.
 
 Perille, Truong, Xiao and Stone, "Benchmarking Metric Ground Navigation" (SSRR 2020); start, goal, time and score are those of run.py in
-github.com/Daffan/the-barn-challenge. They are made for the Jackal, 0.43 m wide, which turns on the spot: for a vehicle k times as wide all
-lengths and speeds are k times as large, and times as they are.
+github.com/Daffan/the-barn-challenge. They are designed for the Jackal, 0.43 m wide, which turns on the spot: for a vehicle k times as wide
+all lengths and speeds are scaled by k, times are not.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from lfdm_ros.vehicles import load_vehicle
 CHASSIS = "eighteen_dof"
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/barn")
 JACKAL_WIDTH = 0.43  # [m]
-START, WAY, TOLERANCE = (-2.25, 3.0), 10.0, 1.0  # [m] along y
+START, DISTANCE, TOLERANCE = (-2.25, 3.0), 10.0, 1.0  # [m] along y
 SPEED, DURATION = 2.0, 100.0  # [m/s] of the optimal time, [s]
-BEGUN = 0.1  # [m] from the start, where the time begins
-CELL, FIRST_CELL = 0.15, (-4.575, 5.075)  # [m] of the grid of a file's path
-PATIENCE = 15.0  # [s] of standing after which a run ends: it counts as out of time
+TIMING_START = 0.1  # [m] from the start, where timing starts
+CELL, FIRST_CELL = 0.15, (-4.575, 5.075)  # [m] of the grid of a path file
+PATIENCE = 15.0  # [s] at standstill after which a run ends and counts as a time-out
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class Passage:
 
 
 def world_files(places: Sequence[str]) -> list[str]:
-    """Returns the worlds that are named, and those in folders, in the order of their numbers. Raises InputError: a folder without one."""
-    found = list[str]()
+    """Returns the given files, and the worlds in given folders in the order of their numbers. Raises InputError: folder without worlds."""
+    files = list[str]()
     for place in places:
-        files = sorted(Path(place).glob("world_*.world"), key=_number) if Path(place).is_dir() else [Path(place)]
-        if not files:
+        matches = sorted(Path(place).glob("world_*.world"), key=_number) if Path(place).is_dir() else [Path(place)]
+        if not matches:
             raise InputError(f"{place}: no world of BARN (world_N.world) in this folder")
-        found += map(str, files)
-    return found
+        files += map(str, matches)
+    return files
 
 
 def read_world(path: Path) -> list[Circle]:
-    """Reads the posts of a world of Gazebo: models of one cylinder each. Raises InputError: names file and model."""
+    """Reads the posts of a Gazebo world: models of one cylinder each. Raises InputError, naming file and model."""
     root = parse_xml(_bytes(path), str(path))
     posts = list[Circle]()
     for model in root.iterfind("world/model"):
@@ -85,53 +85,53 @@ def read_world(path: Path) -> list[Circle]:
 
 
 def optimal_time(path: Path) -> float:
-    """Returns the time along the path that goes with a world's file [s], at 2 m/s. Raises InputError: it is not there, or is none."""
+    """Returns the time along the path file of a world at 2 m/s [s]. Raises InputError: it is missing or invalid."""
     file = path.parent / "path_files" / f"path_{_number(path)}.npy"
     with prefixing(file, OSError):
         try:
             cells = np.asarray(np.load(file, allow_pickle=False), float).reshape(-1, 2)
         except (ValueError, EOFError):
             raise InputError(f"{file}: not an array of cells (n, 2); give the one that came with the world") from None
-    places = np.vstack([START, FIRST_CELL + CELL * cells, (START[0], START[1] + WAY)])
+    places = np.vstack([START, FIRST_CELL + CELL * cells, (START[0], START[1] + DISTANCE)])
     return float(np.hypot(*np.diff(places, axis=0).T).sum()) / SPEED
 
 
 def scenario_of(path: Path, width: float) -> Scenario:
-    """Returns the task in a world, for a vehicle of a width [m]."""
+    """Returns the task in a world for a vehicle of a given width [m]."""
     k = width / JACKAL_WIDTH
     posts = tuple(Circle(k * o.x, k * o.y, k * o.radius, name=o.name) for o in read_world(path))
-    goal = Goal(k * START[0], k * (START[1] + WAY), k * TOLERANCE)
+    goal = Goal(k * START[0], k * (START[1] + DISTANCE), k * TOLERANCE)
     return Scenario(path.stem, Pose(k * START[0], k * START[1], 0.5 * math.pi), None, DURATION, World(posts), goal, speed=k * SPEED)
 
 
 def work(item: Passage) -> dict[str, Any]:
-    """Drives a world; returns the result as JSON, with its time [s] and score. Raises InputError: no such vehicle, or world."""
+    """Drives a world; returns the result as JSON, with its time [s] and score. Raises InputError: unknown vehicle or world."""
     path, vehicle = Path(item.world), load_vehicle(item.vehicle)
-    asked, best = scenario_of(path, 2.0 * vehicle.footprint.half_width), optimal_time(path)
-    assert asked.speed is not None
+    task, best = scenario_of(path, 2.0 * vehicle.footprint.half_width), optimal_time(path)
+    assert task.speed is not None
     plant = PlantSettings.of(vehicle, CHASSIS, lidar=item.lidar, tracker=item.tracker)
-    run = drive(vehicle, asked, make_driver("mpc", vehicle, item.settings, plant.tyre, item.lattice), plant, patience=PATIENCE)
-    found = summarise_run(asked, run)
-    gone = np.hypot(run.column("x") - asked.initial.x, run.column("y") - asked.initial.y)
-    begun = float(run.times[np.argmax(gone >= BEGUN * asked.speed / SPEED)])
-    time = None if found["reached"] is None or found["collision"] else found["reached"] - begun
-    return {"world": path.stem, "vehicle": vehicle.name, **found, "optimal": best, "time": time, "score": score(time, best)}
+    run = drive(vehicle, task, make_driver("mpc", vehicle, item.settings, plant.tyre, item.lattice), plant, patience=PATIENCE)
+    result = summarise_run(task, run)
+    distance = np.hypot(run.column("x") - task.initial.x, run.column("y") - task.initial.y)
+    start = float(run.times[np.argmax(distance >= TIMING_START * task.speed / SPEED)])
+    time = None if result["reached"] is None or result["collision"] else result["reached"] - start
+    return {"world": path.stem, "vehicle": vehicle.name, **result, "optimal": best, "time": time, "score": score(time, best)}
 
 
-def score(time: float | None, best: float, most: float = 0.5) -> float:
-    """Returns the challenge's score, from 1/8 to `most`, 0 without a time [s]; 1/2 is the most since 2023, 1/4 in 2022."""
-    return 0.0 if time is None else best / min(max(time, best / most), 8.0 * best)
+def score(time: float | None, best: float, maximum: float = 0.5) -> float:
+    """Returns the challenge's score, from 1/8 to `maximum` (1/2 since 2023, 1/4 in 2022), 0 without a time [s]."""
+    return 0.0 if time is None else best / min(max(time, best / maximum), 8.0 * best)
 
 
 def key(item: Passage) -> str:
-    """Hashes all that a result depends on. Raises InputError: no such world."""
+    """Hashes all that a result depends on. Raises InputError: unknown world."""
     path = Path(item.world)
     return cache_key({"item": asdict(item), "vehicle": load_vehicle(item.vehicle).identity, "optimal": optimal_time(path),
                       "world": _bytes(path).decode(errors="replace")}, CACHE_DEPENDENCIES)
 
 
 def tables(runs: Sequence[dict[str, Any]]) -> list[Table]:
-    """Returns what the challenge reports, and the worlds without a success."""
+    """Returns the figures of the challenge, and the failed worlds."""
     arrived = [run["time"] for run in runs if run["time"] is not None]
     hit = [run for run in runs if run["collision"]]
     late = [run for run in runs if run["time"] is None and not run["collision"]]
@@ -146,10 +146,10 @@ def tables(runs: Sequence[dict[str, Any]]) -> list[Table]:
 
 
 def _number(path: Path) -> int:
-    found = re.fullmatch(r"world_(\d{1,9})", path.stem)
-    if found is None:
+    match = re.fullmatch(r"world_(\d{1,9})", path.stem)
+    if match is None:
         raise InputError(f"{path}: not named as a world of BARN; name it world_N.world, N being that of its path_files/path_N.npy")
-    return int(found[1])
+    return int(match[1])
 
 
 def _bytes(path: Path) -> bytes:

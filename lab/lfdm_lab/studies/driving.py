@@ -1,8 +1,8 @@
-"""Studies of the controller in closed loop: their runs, each by itself, so that processes or a cluster can share the work.
+"""Studies of the controller in closed loop, as independent runs for processes or a cluster.
 
-mpc: obstacle fields at several speeds, and every other scenario that is a task. delay: state age and actuation delay, with and without
-prediction through them. lane_change: entry speeds that grow until the vehicle fails. density: obstacle fields that become denser, against
-other ways to drive through them. The plant is always larger than the controller's model; `driving_tables` and `pictures` show the results.
+mpc: obstacle fields at several speeds, and every other scenario with a goal or a path. delay: state age and actuation delay, with and
+without compensation. lane_change: increasing entry speeds until the vehicle fails. density: obstacle fields of increasing density, compared
+with other controllers. The plant is always larger than the controller's model; `driving_tables` and `pictures` show the results.
 """
 
 import math
@@ -31,32 +31,32 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 SPEEDS = (20, 40, 60)  # [mph] of the fields that ship with the package
 FIELD = "obstacle_field_"
-# Settings that make a controller of the comparison.
+# Settings of each controller of the comparison.
 CONTROLLERS: dict[str, dict[str, Any]] = {
     "mpc": {}, "kinematic": {"model": "kinematic_bicycle"}, "ipopt": {"solver": "ipopt"}}
-# Sources that a drive depends on; a test holds lists like this against the imports.
+# Sources that a drive depends on; a test compares them with the imports.
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "parameters", "solvers", "sensors", "bags", "ground", "perception", "plants", "control",
-           "engine/closed_loop", "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving", f"{STUDIES}/mppi")
+                      "engine/closed_loop", "engine/run_monitor", "engine/run_report", f"{STUDIES}/driving", f"{STUDIES}/mppi")
 RIVALS = ("mpc", "kinematic")  # of the study of density
-MPPI = "mppi"  # one more, where it is named
+MPPI = "mppi"  # only on request
 SLOW = ("ipopt",)
-DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the field that ships
-PATIENCE = 8.0  # [s] a vehicle that has stood so long before a field will not go on
-DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half the state's age, half the actuator's
+DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the shipped field
+PATIENCE = 8.0  # [s] at standstill after which a run in a field ends
+DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half in the state's age, half in the actuators
 LANE_CHANGES: dict[str, dict[str, float]] = {
     "iso_3888_2": {"vehicle_width": 2.2}, "nato_lane_change": {"vehicle_width": 2.2, "vehicle_length": 4.6}}
 APPROACH = 30.0  # [m] before a lane change begins
-STILL_FAILING = 2  # speeds that are tried after the first failure
-TRACKS, TRACK_STEP = 3, 0.1  # seeds with recorded paths, and their period [s]
+RUNS_AFTER_FAILURE = 2  # at higher speeds, after the first failure
+TRACKS, TRACK_PERIOD = 3, 0.1  # seeds with recorded paths, and their period [s]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run. Plain data, so it can go to another process.
+    """One run; plain data for other processes.
 
-    scenario: name or file, or with `speed` [m/s] a lane change's generator instead; density: of its field, times that of the file;
-    lattice: of the controller proper; changes: of the vehicle that is driven and predicted with, as `load_vehicle` takes them; patience:
-    time of standing [s] after which it ends; track: the path that was driven is kept.
+    scenario: name or file, or with `speed` [m/s] the generator of a lane change; density: of its field, times that of the file; changes:
+    of the vehicle in plant and controller, as of `load_vehicle`; patience: time at standstill [s] after which the run ends; track: the
+    driven path is part of the result.
     """
 
     scenario: str
@@ -68,14 +68,13 @@ class Trial:
     changes: tuple[str, ...] = ()
     speed: float | None = None
     density: float | None = None
-    lattice: LatticeSettings = field(default_factory=LatticeSettings)
     patience: float = math.inf
     track: bool = False
 
 
 @dataclass(frozen=True)
 class Climb:
-    """Runs of a lane change at growing speeds [m/s], until it fails; then `STILL_FAILING` more."""
+    """Runs of a lane change at increasing speeds [m/s], until RUNS_AFTER_FAILURE beyond the first failure."""
 
     trial: Trial
     first: float = 5.0
@@ -86,16 +85,16 @@ class Climb:
 Item = Trial | Climb
 
 
-def controllers_settings(controller: str, base: Settings, known: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
-    """Returns `base` with the changes that make a controller of the comparison. Raises InputError for an unknown one."""
-    if controller not in known:
-        raise InputError(f"no controller '{controller}'{suggest(controller, known, 'choose from: ')}")
-    return replace(base, **known[controller])
+def controllers_settings(controller: str, base: Settings, choices: Mapping[str, dict[str, Any]] = CONTROLLERS) -> Settings:
+    """Returns `base` with the changes of a controller of the comparison. Raises InputError: unknown controller."""
+    if controller not in choices:
+        raise InputError(f"no controller '{controller}'{suggest(controller, choices, 'choose from: ')}")
+    return replace(base, **choices[controller])
 
 
 def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequence[str], base: Settings,
            vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; of a slow controller only the first `slow_seeds`."""
+    """Returns obstacle fields of seeds 1 to `seeds` at `speeds` [mph]; 1 to `slow_seeds` for slow controllers."""
     plant = PlantSettings.of(load_vehicle(vehicle))
     trials = []
     for speed in speeds:
@@ -108,7 +107,7 @@ def fields(seeds: int, slow_seeds: int, speeds: Sequence[int], controllers: Sequ
 
 
 def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns every other scenario of the package that is a task."""
+    """Returns every other scenario of the package that has a path or a goal."""
     plant = PlantSettings.of(load_vehicle(vehicle))
     trials = []
     for path in sorted((share_directory() / "config" / "scenarios").glob("*.yaml")):
@@ -122,7 +121,7 @@ def suite(controllers: Sequence[str], base: Settings, vehicle: str = "hmmwv") ->
 
 
 def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns slalom, NATO lane change and obstacle fields with a delay, predicted through and not."""
+    """Returns slalom, NATO lane change and obstacle fields for each delay, with and without compensation."""
     trials = []
     for delay in DELAYS:
         for compensate in (True, False) if delay else (True,):
@@ -136,8 +135,8 @@ def delays(seeds: int, base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
 
 def dense_fields(seeds: int, others: int | None, densities: Sequence[float], speeds: Sequence[int], controllers: Sequence[str],
                  base: Settings, vehicle: str = "hmmwv") -> list[Trial]:
-    """Returns obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the controller proper, 1 to `others` for its
-    rivals; None: to a third of them."""
+    """Returns obstacle fields of `densities` times the shipped one, seeds 1 to `seeds` for the full controller, 1 to `others` (None: a
+    third) for its rivals."""
     plant = PlantSettings.of(load_vehicle(vehicle))
     trials = []
     for controller in controllers:
@@ -150,19 +149,19 @@ def dense_fields(seeds: int, others: int | None, densities: Sequence[float], spe
 
 
 def lane_changes(base: Settings, vehicle: str = "hmmwv", step: float = 0.5) -> list[Climb]:
-    """Returns both lane changes without delay, and with 200 ms, predicted through and not."""
-    # The speed is to be kept, whatever the bends.
+    """Returns both lane changes without delay, and with 200 ms with and without compensation."""
+    # No speed reduction in bends.
     base = replace(base, path_lateral_acceleration=20.0)
-    found = []
+    climbs = []
     for course in LANE_CHANGES:
         for delay, compensate in ((0.0, True), (0.2, True), (0.2, False)):
             settings, plant, changes = _delayed(base, vehicle, delay, compensate)
-            found.append(Climb(Trial(course, None, "mpc", settings, plant, vehicle, changes), step=step))
-    return found
+            climbs.append(Climb(Trial(course, None, "mpc", settings, plant, vehicle, changes), step=step))
+    return climbs
 
 
 def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tuple[Settings, PlantSettings, tuple[str, ...]]:
-    """Returns settings, plant and changes of the vehicle for a delay [s], half of it the age of the state, half in the actuators."""
+    """Returns settings, plant and changes of the vehicle for a delay [s], half as age of the state, half in the actuators."""
     half = 0.5 * delay
     plant = PlantSettings.of(load_vehicle(vehicle), state_age=half)
     return replace(base, compensate=compensate), plant, (f"actuation_delay={half}",) if half else ()
@@ -173,27 +172,27 @@ def _delayed(base: Settings, vehicle: str, delay: float, compensate: bool) -> tu
 
 def make_driver(controller: str, vehicle: Vehicle, settings: Settings, tyre: str | None = "tmeasy",
                 lattice: LatticeSettings | None = None) -> Driver:
-    """Makes the controller, with the limits of the largest model; or one of the comparison that is none of ours."""
+    """Creates the controller with the limits of the largest model, or MPPI."""
     if controller == MPPI:
         return Mppi(vehicle)
     return Controller(vehicle, settings, limits_of(vehicle, settings, tyre), lattice)
 
 
 def work(item: Item) -> dict[str, Any]:
-    """Drives a trial, or climbs; returns the result as JSON."""
+    """Drives a trial or a climb; returns the result as JSON."""
     return _climb(item) if isinstance(item, Climb) else run_trial(item)
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:
-    """Drives one trial with a new controller. Raises InputError: no such scenario, vehicle or controller."""
+    """Drives a trial with a new controller. Raises InputError: unknown scenario, vehicle or controller."""
     vehicle = trial_vehicle(trial)
     scenario = trial_scenario(trial)
-    driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre, trial.lattice)
+    driver = make_driver(trial.controller, vehicle, trial.settings, trial.plant.tyre)
     return figures(trial, scenario, drive(vehicle, scenario, driver, trial.plant, patience=trial.patience))
 
 
 def trial_vehicle(trial: Trial) -> Vehicle:
-    """Returns the trial's vehicle with its changes. Raises InputError for a change that it cannot have."""
+    """Returns the trial's vehicle with its changes. Raises InputError: invalid change."""
     return load_vehicle(trial.vehicle, trial.changes)
 
 
@@ -207,8 +206,8 @@ def trial_scenario(trial: Trial) -> Scenario:
 
 
 def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
-    """Returns a run's results as JSON: those of `summarise_run`, with the trial, the entry speed of a lane change and the track."""
-    found: dict[str, Any] = {
+    """Returns a run's results as JSON: those of `summarise_run`, with the trial, entry and exit speed of a lane change and the track."""
+    result: dict[str, Any] = {
         "scenario": File(trial.scenario).stem, "seed": trial.seed, "controller": trial.controller, "speed": scenario.speed,
         "density": 1.0 if trial.density is None else trial.density,
         "delay": trial_vehicle(trial).actuators.delay + trial.plant.state_age, "compensate": trial.settings.compensate,
@@ -217,39 +216,39 @@ def figures(trial: Trial, scenario: Scenario, run: Run) -> dict[str, Any]:
     if trial.speed is not None:
         end = x[-1] if scenario.path is None else scenario.path[-1, 0] - APPROACH
         entry, leaving = (float(vx[np.argmax(x >= limit)] if x[-1] >= limit else vx[-1]) for limit in (APPROACH, end))
-        found |= {"entry_speed": entry, "exit_speed": leaving, "failure": failure(found)}
+        result |= {"entry_speed": entry, "exit_speed": leaving, "failure": failure(result)}
     if trial.track:
-        every = max(1, round(TRACK_STEP / trial.settings.period))
-        found["track"] = np.round(np.column_stack([x, y])[::every], 2).tolist()
-    return found
+        every = max(1, round(TRACK_PERIOD / trial.settings.period))
+        result["track"] = np.round(np.column_stack([x, y])[::every], 2).tolist()
+    return result
 
 
 def failure(run: Mapping[str, Any]) -> str:
-    """Returns why a run along a path between cones failed; empty if it did not."""
-    for failed, why in (
+    """Returns why a run along a path failed; empty: it did not."""
+    for failed, reason in (
         (run["diverged"], "diverged"), (run["collision"], f"hit {run['collision']}"), (run["sideslip"] >= SPIN, "spins"),
         (run["lifted"] > 0.0, "lifts a wheel"), (run["outside"] > OUTSIDE, f"{run['outside']:.2f} m outside"),
         (run["reached"] is None, "does not arrive"),
     ):
         if failed:
-            return why
+            return reason
     return ""
 
 
 def _climb(climb: Climb) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
     speed, failed = climb.first, 0
-    while speed <= climb.last + 1e-9 and failed <= STILL_FAILING:
+    while speed <= climb.last + 1e-9 and failed <= RUNS_AFTER_FAILURE:
         run = run_trial(replace(climb.trial, speed=speed, track=True))
         del run["cycle_us"]
         runs.append(run)
         failed += bool(failed or run["failure"])
         speed += climb.step
     number = next((i for i, run in enumerate(runs) if run["failure"]), len(runs))
-    passed, first = (runs[number - 1] if number else None), (runs[number] if number < len(runs) else None)
-    return {"scenario": climb.trial.scenario, "delay": runs[0]["delay"], "compensate": climb.trial.settings.compensate,
-            "step": climb.step, "highest": passed["speed"] if passed else None, "entry_speed": passed["entry_speed"] if passed else None,
-            "exit_speed": passed["exit_speed"] if passed else None, "failure": first["failure"] if first else "", "runs": runs}
+    passed = runs[number - 1] if number else dict.fromkeys(("speed", "entry_speed", "exit_speed"))
+    return {"scenario": climb.trial.scenario, "delay": runs[0]["delay"], "compensate": climb.trial.settings.compensate, "step": climb.step,
+            "highest": passed["speed"], "entry_speed": passed["entry_speed"], "exit_speed": passed["exit_speed"],
+            "failure": runs[number]["failure"] if number < len(runs) else "", "runs": runs}
 
 
 def key(item: Item) -> str:

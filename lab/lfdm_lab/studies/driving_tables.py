@@ -1,12 +1,13 @@
-"""Tables of the results of controller studies: one row for many runs, or a run."""
+"""Tables of the results of controller studies."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from lfdm_lab.studies import format_number, grouped
 from lfdm_lab.studies.driving import FIELD
 from lfdm_ros.engine.run_report import ending, quantiles
 from lfdm_ros.numerics import binomial_interval
@@ -21,19 +22,26 @@ GOALS_UP_TO = 18.0  # [m/s] at speeds up to this one
 
 
 def summarise_fields(runs: Runs) -> list[dict[str, Any]]:
-    """Returns one record for each speed and controller; time ratios by quantile, of the goals that were reached."""
+    """Returns one record for each speed and controller; quantiles of the time ratio over the goals reached."""
     found = []
-    for (scenario, controller), group in _grouped(runs, "scenario", "controller"):
+    for (scenario, controller), group in grouped(runs, "scenario", "controller").items():
         ratios = [run["ratio"] for run in group if run["ratio"] is not None]
         found.append({
             "scenario": scenario, "controller": controller, "speed": group[0]["speed"], "runs": len(group),
             "collisions": sum(bool(run["collision"]) for run in group), "lifts": sum(run["lifted"] > 0.0 for run in group),
             "diverged": sum(run["diverged"] for run in group), "goals": len(ratios) / len(group),
-            "ratio": dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None,
-            "least_clearance": min(math.inf if run["least_clearance"] is None else run["least_clearance"] for run in group),
+            "ratio": _ratio_quantiles(ratios), "least_clearance": _least_clearance(group),
             "least_load": min(-math.inf if run["least_load"] is None else run["least_load"] for run in group),
             "cycle_ms": cycle_times(group), **_totals(group)})
     return found
+
+
+def _ratio_quantiles(ratios: Sequence[float]) -> dict[str, float] | None:
+    return dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None
+
+
+def _least_clearance(runs: Runs) -> float:
+    return min(math.inf if run["least_clearance"] is None else run["least_clearance"] for run in runs)
 
 
 def cycle_times(runs: Runs) -> dict[str, float] | None:
@@ -42,7 +50,7 @@ def cycle_times(runs: Runs) -> dict[str, float] | None:
 
 
 def passes(summary: Sequence[Mapping[str, Any]]) -> bool:
-    """Checks that the controller proper hits nothing, lifts no wheel and reaches nearly all goals of moderate speed."""
+    """Checks that the full controller has no collision and no lifted wheel and reaches nearly all goals of moderate speed."""
     return all(row["collisions"] == 0 and row["lifts"] == 0 and row["diverged"] == 0
                and (row["goals"] >= GOALS or row["speed"] > GOALS_UP_TO) for row in summary if row["controller"] == "mpc")
 
@@ -55,15 +63,15 @@ def fields_table(summary: Sequence[Mapping[str, Any]]) -> Table:
         rows.append([
             row["scenario"].removeprefix(FIELD), row["controller"], str(row["runs"]), str(row["collisions"]), str(row["lifts"]),
             f"{100.0 * row['goals']:.0f} %", _ratio(row["ratio"]),
-            _figure(row["least_clearance"], ".2f"), _figure(row["least_load"], ".2f"), _times(row["cycle_ms"]), *_counts(row)])
+            format_number(row["least_clearance"]), format_number(row["least_load"]), _times(row["cycle_ms"]), *_counts(row)])
     return heads, rows
 
 
 def suite_table(runs: Runs) -> Table:
     heads = ["scenario", "controller", "what happened", "least clearance [m]", "least wheel load", "largest path error [m]", "outside [m]",
              "cycle p50 / p99 / max [ms]", "cycles not solved", "violated, share of cycles"]
-    rows = [[run["scenario"], run["controller"], ending(run), _figure(run["least_clearance"], ".2f"), _figure(run["least_load"], ".2f"),
-             _figure(run["largest_error"], ".2f"), f"{run['outside']:.2f}" if run["largest_error"] is not None else "-",
+    rows = [[run["scenario"], run["controller"], ending(run), format_number(run["least_clearance"]), format_number(run["least_load"]),
+             format_number(run["largest_error"]), f"{run['outside']:.2f}" if run["largest_error"] is not None else "-",
              _times(run["cycle_ms"]), *_counts(_totals([run]))] for run in runs]
     return heads, rows
 
@@ -73,17 +81,14 @@ def suite_table(runs: Runs) -> Table:
 
 def density_ending(run: Mapping[str, Any]) -> str:
     """Classifies a run in a dense field: goals, stopped (no contact, it stands), collisions, diverged, or unfinished."""
-    for happened, name in ((run["collision"], "collisions"), (run["diverged"], "diverged"), (run["reached"] is not None, "goals"),
-                           (run["stands"], "stopped")):
-        if happened:
-            return name
-    return "unfinished"
+    endings = {"collisions": run["collision"], "diverged": run["diverged"], "goals": run["reached"] is not None, "stopped": run["stands"]}
+    return next((name for name, occurred in endings.items() if occurred), "unfinished")
 
 
 def summarise_density(runs: Runs) -> list[dict[str, Any]]:
     """Returns one record for each speed, controller and density: counts, 95 % intervals of their shares, time ratios of goals reached."""
     found = []
-    for (scenario, controller, density), group in sorted(_grouped(runs, "scenario", "controller", "density"),
+    for (scenario, controller, density), group in sorted(grouped(runs, "scenario", "controller", "density").items(),
                                                          key=lambda item: (item[0][0], item[0][2])):
         counts = Counter(density_ending(run) for run in group)
         ratios = [run["ratio"] for run in group if run["ratio"] is not None and not run["collision"]]
@@ -93,14 +98,12 @@ def summarise_density(runs: Runs) -> list[dict[str, Any]]:
             row |= {name: counts[name], f"{name}_95": [round(limit, 4) for limit in binomial_interval(counts[name], len(group))]}
         found.append(row | {
             "unfinished": counts["unfinished"], "diverged": counts["diverged"], "lifts": sum(run["lifted"] > 0.0 for run in group),
-            "ratio": dict(zip(("p5", "p50", "p95"), np.round(np.percentile(ratios, (5, 50, 95)), 4).tolist())) if ratios else None,
-            "least_clearance": min(math.inf if run["least_clearance"] is None else run["least_clearance"] for run in group),
-            "cycle_ms": cycle_times(group)})
+            "ratio": _ratio_quantiles(ratios), "least_clearance": _least_clearance(group), "cycle_ms": cycle_times(group)})
     return found
 
 
-def touches_nothing(summary: Sequence[Mapping[str, Any]]) -> bool:
-    """Checks that the controller proper hits nothing, in any field."""
+def is_collision_free(summary: Sequence[Mapping[str, Any]]) -> bool:
+    """Checks that the full controller has no collision in any field."""
     return all(row["collisions"] == 0 and row["diverged"] == 0 for row in summary if row["controller"] == "mpc")
 
 
@@ -112,7 +115,7 @@ def density_table(summary: Sequence[Mapping[str, Any]]) -> Table:
         shares = [f"{row[name]} ({100.0 * row[f'{name}_95'][0]:.0f} to {100.0 * row[f'{name}_95'][1]:.0f} %)"
                   for name in ("goals", "stopped", "collisions")]
         rows.append([str(row["speed_mph"]), f"{row['density']:g}", row["controller"], str(row["runs"]), *shares,
-                     str(row["unfinished"] + row["diverged"]), _ratio(row["ratio"]), _figure(row["least_clearance"], ".2f"),
+                     str(row["unfinished"] + row["diverged"]), _ratio(row["ratio"]), format_number(row["least_clearance"]),
                      _times(row["cycle_ms"])])
     return heads, rows
 
@@ -121,20 +124,19 @@ def density_table(summary: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def summarise_delays(runs: Runs) -> list[dict[str, Any]]:
-    """Returns one record for each delay, predicted through or not; of a course the run, of fields the counts of collisions and goals."""
+    """Returns one record for each delay, with and without compensation: the run of a course, counts of collisions and goals of fields."""
     found = []
-    for (delay, compensate), group in _grouped(runs, "delay", "compensate"):
+    for (delay, compensate), group in grouped(runs, "delay", "compensate").items():
         row: dict[str, Any] = {"delay": round(delay, 6), "compensate": compensate}
         for name in dict.fromkeys(run["scenario"] for run in group):
-            own = [run for run in group if run["scenario"] == name]
-            errors = [run["largest_error"] for run in own if run["largest_error"] is not None]
+            some = [run for run in group if run["scenario"] == name]
+            errors = [run["largest_error"] for run in some if run["largest_error"] is not None]
             row[name] = {
-                "runs": len(own), "collisions": sum(bool(run["collision"]) for run in own),
-                "lifts": sum(run["lifted"] > 0.0 for run in own), "reached": sum(run["reached"] is not None for run in own),
-                "largest_error": max(errors) if errors else None, "least_clearance": min(
-                    math.inf if run["least_clearance"] is None else run["least_clearance"] for run in own),
-                "outside": max(run["outside"] for run in own), "least_load": min(run["least_load"] or 0.0 for run in own),
-                "ending": ending(own[0]) if len(own) == 1 else ""}
+                "runs": len(some), "collisions": sum(bool(run["collision"]) for run in some),
+                "lifts": sum(run["lifted"] > 0.0 for run in some), "reached": sum(run["reached"] is not None for run in some),
+                "largest_error": max(errors) if errors else None, "least_clearance": _least_clearance(some),
+                "outside": max(run["outside"] for run in some), "least_load": min(run["least_load"] or 0.0 for run in some),
+                "ending": ending(some[0]) if len(some) == 1 else ""}
         found.append(row)
     return found
 
@@ -149,14 +151,14 @@ def delays_table(summary: Sequence[Mapping[str, Any]]) -> Table:
     for row in summary:
         cells = [f"{1e3 * row['delay']:.0f}", "yes" if row["compensate"] else "no"]
         for name in names:
-            own = row.get(name)
-            if own is None:  # interrupted before
+            cell = row.get(name)
+            if cell is None:  # interrupted before
                 cells += ["-"] * (4 if name.startswith(FIELD) else 2)
             elif name.startswith(FIELD):
-                cells += [f"{own['collisions']} of {own['runs']}", _figure(own["least_clearance"], ".2f"), str(own["lifts"]),
-                          f"{own['reached']} of {own['runs']}"]
+                cells += [f"{cell['collisions']} of {cell['runs']}", format_number(cell["least_clearance"]), str(cell["lifts"]),
+                          f"{cell['reached']} of {cell['runs']}"]
             else:
-                cells += [own["ending"], _figure(own["largest_error"], ".2f")]
+                cells += [cell["ending"], format_number(cell["largest_error"])]
         rows.append(cells)
     return heads, rows
 
@@ -168,20 +170,13 @@ def lane_change_table(climbs: Runs) -> Table:
     for climb in climbs:
         best = next((run for run in climb["runs"] if run["speed"] == climb["highest"]), None)
         rows.append([
-            climb["scenario"], f"{1e3 * climb['delay']:.0f}", "yes" if climb["compensate"] else "no", _figure(climb["highest"], ".1f"),
-            f"{3.6 * climb['highest']:.0f}" if climb["highest"] else "-", _figure(climb["exit_speed"], ".1f"),
-            _figure(best["least_load"], ".2f") if best else "-", climb["failure"] or "-"])
+            climb["scenario"], f"{1e3 * climb['delay']:.0f}", "yes" if climb["compensate"] else "no", format_number(climb["highest"], 1),
+            f"{3.6 * climb['highest']:.0f}" if climb["highest"] else "-", format_number(climb["exit_speed"], 1),
+            format_number(best["least_load"]) if best else "-", climb["failure"] or "-"])
     return heads, rows
 
 
 # -- Cells --------------------------------------------------------------------------------------------------------------------
-
-
-def _grouped(runs: Runs, *keys: str) -> Iterable[tuple[tuple[Any, ...], list[Mapping[str, Any]]]]:
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for run in runs:
-        groups.setdefault(tuple(run[key] for key in keys), []).append(run)
-    return groups.items()
 
 
 def _totals(runs: Runs) -> dict[str, Any]:
@@ -206,7 +201,3 @@ def _times(ms: Mapping[str, float] | None) -> str:
 
 def _ratio(ratio: Mapping[str, float] | None) -> str:
     return f"{ratio['p50']:.3f} ({ratio['p5']:.3f} to {ratio['p95']:.3f})" if ratio else "-"
-
-
-def _figure(value: float | None, how: str) -> str:
-    return "-" if value is None or not math.isfinite(value) else format(value, how)

@@ -1,9 +1,9 @@
-"""The effect of uncertain friction on a drive: paper 004's experiments, with enough samples to answer them.
+"""The effect of uncertain friction on open-loop manoeuvres: the experiments of paper 004, with more samples.
 
-A truth is drawn from the prior of a patch length, observed at nodes of a coarse grid with the paper's noise, and forgotten; samples of the
-field given the observations are then driven over, each by the same open-loop manoeuvre. The truth of a patch length is the same for all
-spacings of the observations; without observations, samples are of the prior. The paper gives no speeds, masses or coefficients of ice:
-those here are ours (`MANOEUVRES`, `LINK`); patch lengths, noise, numbers of samples and steering are the paper's.
+A true field is drawn from the prior of a patch length and observed on a coarse grid with the paper's noise; the manoeuvre is then driven on
+samples of the posterior field. For a patch length the truth is the same for all spacings of the observations; without observations the
+samples are those of the prior. Patch lengths, noise, numbers of samples and steering are the paper's. Speeds, masses and friction
+coefficients, which it does not give, are assumptions (`MANOEUVRES`, `LINK`).
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CACHE_DEPENDENCIES = (*SIMULATION_DEPENDENCIES, "ground", f"{STUDIES}/friction")
 LINK = FrictionLink(0.1, 0.8)
-DRY = 0.8  # friction of the road that tyres were measured on
+DRY = 0.8  # friction coefficient of the tyre measurements
 NOISE = 0.15  # of an observation's latent value (004)
-STEP, SAMPLE, SHOWN = 1e-3, 0.02, 0.1  # [s] of physics, of trajectories, of what results keep of them
+STEP, SAMPLE, SHOWN = 1e-3, 0.02, 0.1  # [s] of physics, of trajectories, of trajectories in the results
 ICE_LENGTH = 4.0  # [m]
 CHUNK = 250  # fields at a time
-SIDE = 12.0  # [m] of map beyond the way on constant friction
+SIDE = 12.0  # [m] of map beyond the path on constant friction
 DEGREE = pi / 180.0
 
 
 @dataclass(frozen=True)
 class Manoeuvre:
-    """Coasting at `speed` [m/s], then the front wheels are turned at `start` [s]: to `angle` [rad] at once or at `rate` [rad/s].
+    """Coasting at `speed` [m/s]; from `start` [s] the front wheels are steered to `angle` [rad], in a step or at `rate` [rad/s].
 
-    sigma_f: of the field; ice_at: time [s] at which the vehicle would come to a strip of ice that has been seen, where there is one.
+    sigma_f: of the field; ice_at: time [s] at which the vehicle reaches an observed strip of ice, if any.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Manoeuvre:
 MANOEUVRES = {m.name: m for m in (
     Manoeuvre("step", "nonlinear_bicycle", 28.0, 1.0 * DEGREE, 4.0),
     Manoeuvre("ice_strip", "nonlinear_bicycle", 10.0, 4.5 * DEGREE, 5.0, ice_at=2.0),
-    # 40 degrees a second at a steering wheel that turns 16 times as far as the wheels; a field with patches of plain ice.
+    # 40 deg/s at the steering wheel with a ratio of 16; a field with patches of ice.
     Manoeuvre("ramp", "eight_dof/fiala", 18.0, 10.0 * DEGREE, 6.0, rate=40.0 / 16.0 * DEGREE, sigma_f=1.6),
     Manoeuvre("sharp_step", "eight_dof/fiala", 26.0, 6.0 * DEGREE, 5.0, sigma_f=1.6),
 )}
@@ -72,7 +72,7 @@ PAPER = (("step", 1.0, 4.0), ("step", 3.0, 4.0), ("ice_strip", 3.0, 4.0))  # man
 
 @dataclass(frozen=True)
 class Item:
-    """A piece of the study. Plain data, so it can go to another process. kind: drive or convergence."""
+    """A part of the study; plain data for other processes. kind: drive or convergence."""
 
     kind: str
     manoeuvre: str = "step"
@@ -84,7 +84,7 @@ class Item:
 
 
 def items(samples: int, vehicle: str = "hmmwv") -> list[Item]:
-    """Returns all pieces: the paper's, then spin-outs by manoeuvre, patch length and observations, and convergence."""
+    """Returns all parts: those of the paper, spin-outs by manoeuvre, patch length and observations, and convergence."""
     paper = [Item("drive", name, patch, spacing, samples, vehicle=vehicle) for name, patch, spacing in PAPER]
     table = [Item("drive", name, patch, spacing, samples, vehicle=vehicle)
              for name in ("step", "ramp", "sharp_step") for patch in PATCHES for spacing in SPACINGS]
@@ -98,9 +98,8 @@ def key(item: Item) -> str:
 
 
 def work(item: Item) -> dict[str, Any]:
-    """Works on a piece; returns its result as JSON."""
-    done = {"drive": _driven, "convergence": _converged}[item.kind](item)
-    return {**asdict(item), **done}
+    """Computes a part; returns its result as JSON."""
+    return {**asdict(item), **{"drive": _driven, "convergence": _converged}[item.kind](item)}
 
 
 # -- Drives -------------------------------------------------------------------------------------------------------------------
@@ -108,7 +107,7 @@ def work(item: Item) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ManoeuvreBatch:
-    """A manoeuvre of a vehicle, ready to be driven on fields."""
+    """A manoeuvre of a vehicle, compiled for batches of friction fields."""
 
     manoeuvre: Manoeuvre
     vehicle: Vehicle
@@ -118,7 +117,7 @@ class ManoeuvreBatch:
     @classmethod
     def of(cls, manoeuvre: Manoeuvre, name: str) -> ManoeuvreBatch:
         """Prepares a manoeuvre of the vehicle `name`. Raises InputError: the vehicle lacks parameters of the model."""
-        # The bicycle's coefficients are the field's; tyres of four wheels have the field's over that of the road they were measured on.
+        # The field is the bicycle's friction coefficient; four-wheel tyres are scaled by its ratio to that of their measurement.
         vehicle = load_vehicle(name).replace(friction_scale=1.0, friction_front=1.0, friction_rear=1.0, friction_field=0.0)
         times = np.arange(0.0, manoeuvre.seconds + SAMPLE / 2, SAMPLE)
         steering = manoeuvre.steering(times) / vehicle.parameters["max_road_wheel_angle"]
@@ -130,30 +129,30 @@ class ManoeuvreBatch:
 
     def on(self, fields: Sequence[FrictionField]) -> np.ndarray:
         """Returns trajectories (fields, samples, 5): x, y [m], vx, vy [m/s], yaw rate [rad/s]."""
-        given = 1.0 if self.manoeuvre.chassis == "nonlinear_bicycle" else DRY
-        tables = [FieldTable(field, given) for field in fields]
+        reference = 1.0 if self.manoeuvre.chassis == "nonlinear_bicycle" else DRY
+        tables = [FieldTable(field, reference) for field in fields]
         return np.array(self.batch.trajectories(np.array([[table.number] for table in tables]), self.start))
 
     def plain(self, friction: float = 0.5 * (LINK.ice + LINK.dry)) -> np.ndarray:
-        """Returns the trajectory (samples, 5) on constant friction: that of a latent value of 0, the field's mean."""
+        """Returns the trajectory (samples, 5) on constant friction, that of a latent value of 0, the field's mean."""
         return np.asarray(self.on([FrictionField.uniform(friction, LINK)])[0])
 
     def map(self, spacing: float) -> Grid:
-        """Returns a grid over the path on constant friction, with room around it."""
-        way = self.plain()[:, :2]
-        low, high = way.min(axis=0) - SIDE, way.max(axis=0) + SIDE
+        """Returns a grid over the path on constant friction, with a margin of SIDE."""
+        path = self.plain()[:, :2]
+        low, high = path.min(axis=0) - SIDE, path.max(axis=0) + SIDE
         return Grid.covering((float(low[0]), float(low[1])), (float(high[0]), float(high[1])), spacing)
 
 
 def _spun(runs: np.ndarray) -> np.ndarray:
-    """Returns which of the trajectories (n, samples, 5) spin (n,)."""
+    """Returns (n,) True for each trajectory of (n, samples, 5) that spins."""
     vx, vy = runs[..., 2], runs[..., 3]
     return np.asarray((np.arctan2(np.abs(vy), np.maximum(np.abs(vx), SLOW)) >= SPIN).any(axis=1))
 
 
-def _seen(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
-          rng: np.random.Generator) -> tuple[Observations, FrictionField]:
-    """Draws a truth, and observations of it at places `spacing` apart all over the map; a strip of ice from `ice` [m] on."""
+def _observe(prior: FieldPrior, grid: Grid, spacing: float | None, ice: float | None,
+             rng: np.random.Generator) -> tuple[Observations, FrictionField]:
+    """Draws a true field, with a strip of ice from x = `ice` [m] on, and observations of it on a grid of `spacing` [m]."""
     latent = FieldPosterior(prior, grid).draw(1, rng)[0]
     if ice is not None:
         latent[:, (grid.xs >= ice) & (grid.xs < ice + ICE_LENGTH)] = -4.0
@@ -172,37 +171,37 @@ def _driven(item: Item) -> dict[str, Any]:
     prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch, sigma_f=manoeuvre.sigma_f, sigma_n=NOISE)
     grid, plain = drive.map(min(item.patch / 3.0, 1.0)), drive.plain()
     ice = None if manoeuvre.ice_at is None else manoeuvre.speed * manoeuvre.ice_at
-    seen, truth = _seen(prior, grid, item.spacing, ice, rng)
-    seen = _near(seen, plain)
-    runs, fields_seconds = _on_samples(drive, FieldPosterior(prior, grid, seen), item.samples, rng)
+    observations, truth = _observe(prior, grid, item.spacing, ice, rng)
+    observations = _near(observations, plain)
+    runs, fields_seconds = _on_samples(drive, FieldPosterior(prior, grid, observations), item.samples, rng)
     yaw_rate, spun = runs[..., 4], _spun(runs)
     every = round(SHOWN / SAMPLE)
     outside = grid.outside(runs[..., 0], runs[..., 1]).mean()
     return {"spins": int(spun.sum()), "truth_spins": bool(_spun(drive.on([truth]))[0]),
-            "yaw_rate_sd_max": float(yaw_rate.std(axis=0).max()), "observations": len(seen),
+            "yaw_rate_sd_max": float(yaw_rate.std(axis=0).max()), "observations": len(observations),
             "nodes": grid.nx * grid.ny, "outside": float(outside), "time": (np.arange(0, yaw_rate.shape[1], every) * SAMPLE).tolist(),
             "yaw_rate_mean": yaw_rate.mean(axis=0)[::every].tolist(), "yaw_rate_sd": yaw_rate.std(axis=0)[::every].tolist(),
             "yaw_rate_plain": plain[::every, 4].tolist(), "yaw_rate_samples": np.round(yaw_rate[:12, ::every], 5).tolist(),
             "position_sd": np.sqrt(runs[..., :2].var(axis=0).sum(axis=1))[::every].tolist(),
-            "way_sd": _latent_sd(prior, seen, plain)[::every].tolist(),
+            "way_sd": _latent_sd(prior, observations, plain)[::every].tolist(),
             "fields_seconds": fields_seconds, "seconds": time.perf_counter() - began}
 
 
-def _near(seen: Observations, way: np.ndarray, reach: float = 10.0) -> Observations:
-    """Returns the observations within reach of a path (n, 5) [m]: others say nothing of it, and the cost grows with the cube of their
-    number."""
-    apart = np.linalg.norm(seen.places[:, None] - way[None, ::10, :2], axis=2).min(axis=1) if len(seen) else np.empty(0)
-    kept = apart <= reach
-    return Observations(seen.places[kept], seen.latent[kept], seen.noise[kept])
+def _near(observations: Observations, path: np.ndarray, reach: float = 10.0) -> Observations:
+    """Returns the observations within `reach` [m] of a path (n, 5); others carry no information, at a cost cubic in their number."""
+    if not len(observations):
+        return observations
+    near = np.linalg.norm(observations.places[:, None] - path[None, ::10, :2], axis=2).min(axis=1) <= reach
+    return Observations(observations.places[near], observations.latent[near], observations.noise[near])
 
 
-def _latent_sd(prior: FieldPrior, seen: Observations, way: np.ndarray) -> np.ndarray:
-    """Returns the standard deviation of the latent field under a path (n, 5)."""
-    return np.sqrt(np.maximum(np.diag(DensePosterior(prior, way[:, :2], seen).covariance), 0.0))
+def _latent_sd(prior: FieldPrior, observations: Observations, path: np.ndarray) -> np.ndarray:
+    """Returns the standard deviation of the latent field along a path (n, 5)."""
+    return np.sqrt(np.maximum(np.diag(DensePosterior(prior, path[:, :2], observations).covariance), 0.0))
 
 
 def _on_samples(drive: ManoeuvreBatch, posterior: FieldPosterior, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Drives on samples of a field; returns trajectories (samples, n, 5), and the seconds that making the fields took."""
+    """Drives on samples of a field; returns trajectories (samples, n, 5), and the time to draw the fields [s]."""
     runs, seconds = [], 0.0
     for first in range(0, samples, CHUNK):
         began = time.perf_counter()
@@ -212,12 +211,11 @@ def _on_samples(drive: ManoeuvreBatch, posterior: FieldPosterior, samples: int, 
     return np.concatenate(runs), seconds
 
 
-# -- Nodes, time, many --------------------------------------------------------------------------------------------------------
+# -- Convergence --------------------------------------------------------------------------------------------------------------
 
 
 def _converged(item: Item) -> dict[str, Any]:
-    """Drives on finer and finer nodes, each with a quarter of the next one's (004, figs 2-3); returns distances from the finest's
-    trajectory."""
+    """Drives on grids of decreasing spacing, halved in each step (004, figs 2-3); returns distances from the trajectory on the finest."""
     manoeuvre = MANOEUVRES["step"]
     drive, rng = ManoeuvreBatch.of(manoeuvre, item.vehicle), np.random.default_rng(item.seed)
     prior = FieldPrior(alpha_x=item.patch, alpha_y=item.patch)
@@ -228,23 +226,23 @@ def _converged(item: Item) -> dict[str, Any]:
     grid = Grid(covered.x, covered.y, finest, nx, ny)
     posterior = FieldPosterior(prior, grid)
     errors: list[list[float]] = [[] for _ in range(levels - 1)]
-    ways = []
+    deviations = []
     for _ in range(item.samples):
         latent = posterior.draw(1, rng)[0]
         fields = [FrictionField(Grid(grid.x, grid.y, finest * 2**k, (nx - 1) // 2**k + 1, (ny - 1) // 2**k + 1),
                                 latent[::2**k, ::2**k], LINK) for k in range(levels)]
         runs = drive.on(fields)[..., :2]
-        away = np.linalg.norm(runs[1:] - runs[0], axis=2)
-        for k, one in enumerate(away):
-            errors[k].append(float(one.max()))
-        ways.append(away)
+        deviation = np.linalg.norm(runs[1:] - runs[0], axis=2)
+        for k, of_level in enumerate(deviation):
+            errors[k].append(float(of_level.max()))
+        deviations.append(deviation)
     length = float(np.linalg.norm(np.diff(drive.plain()[:, :2], axis=0), axis=1).sum())
     every = round(SHOWN / SAMPLE)
     return {"spacings": [finest * 2**k for k in range(1, levels)], "per_patch": [16.0 / 2**k for k in range(1, levels)],
             "nodes": [((nx - 1) // 2**k + 1) * ((ny - 1) // 2**k + 1) for k in range(1, levels)],
             "error": [float(np.sqrt(np.mean(np.square(one)))) / length for one in errors],
-            "deviation": np.sqrt(np.mean(np.square(ways), axis=0))[:, ::every].tolist(),
-            "time": (np.arange(0, ways[0].shape[1], every) * SAMPLE).tolist()}
+            "deviation": np.sqrt(np.mean(np.square(deviations), axis=0))[:, ::every].tolist(),
+            "time": (np.arange(0, deviations[0].shape[1], every) * SAMPLE).tolist()}
 
 
 # -- Results ------------------------------------------------------------------------------------------------------------------

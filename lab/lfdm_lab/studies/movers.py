@@ -1,8 +1,7 @@
-"""Study of the autonomy among things that move and things that are hidden, beside an automatic emergency brake on the same obstacles.
+"""Study of the autonomy among moving and occluded obstacles, compared with an automatic emergency brake on the same obstacles.
 
-Fourteen scenarios, or files, as CommonRoad's, on the chassis of 18 degrees of freedom, obstacles by LIDAR only. The same seed is the same
-scene and noise for all. The clairvoyant bound knows how everything moves from the moment in which a beam could first meet it, and brakes
-fully then or later.
+Fourteen scenarios, or scenario files (YAML, CommonRoad), on the 18-DOF chassis with LIDAR only. All drivers get the same scene and noise
+for a seed. The clairvoyant bound knows all motions from the first possible LIDAR return on, and brakes fully then or later.
 """
 
 from __future__ import annotations
@@ -41,39 +40,39 @@ CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar", f"{STUDIES}/movers")
 DRIVERS = AUTONOMY, TRUSTING, BRAKE = "autonomy", "trusting", "brake"
 LATE = "does not arrive"
-PATIENCE = 8.0  # [s] of standing after which a run ends
-LANE, LENGTH = 1.75, 140.0  # [m] half width of a lane, length of a straight road
-BESIDE = 3.5 + LANE  # [m] from the middle of the lane to the far edge of the lane beside it
-HALF_BRAKE = 0.5  # of the brakes: with more the rear wheels lock
-STANDS = 20.0  # [s] after the contact that is to be avoided, until when the clairvoyant driver must not be hit either
-IMPACT = 1.0  # [m/s] minimum difference of impact speeds that counts
+STANDSTILL_TIMEOUT = 8.0  # [s] at standstill after which a run ends
+HALF_LANE, ROAD_LENGTH = 1.75, 140.0  # [m] half the width of a lane, length of a straight road
+FAR_EDGE = 3.5 + HALF_LANE  # [m] from the lane's centre line to the far edge of the adjacent lane
+BRAKE_SHARE = 0.5  # of full braking: above it the rear wheels lock
+TIME_AFTER_CONTACT = 20.0  # [s] after the avoided contact in which the clairvoyant driver must not be hit either
+IMPACT_TOLERANCE = 1.0  # [m/s] smaller differences of impact speeds count as equal
 ROOM, GAINS = 0.5, 4.0  # [m] to keep from traffic in a goal, [m/s^2] acceleration to be there in time
-CAR = (4.4, 1.8)  # [m] length and width
+CAR_SIZE = (4.4, 1.8)  # [m] length and width
 
 Obstacle = Circle | Polygon
 
 
-def _straight(name: str, speed: float, obstacles: Sequence[Obstacle], left: float = LANE, right: float = LANE) -> Scenario:
-    """Returns a straight road along x, with room to the left and right of the middle of the lane [m]."""
-    path = np.column_stack([np.linspace(0.0, LENGTH, 281), np.zeros(281)])
-    corridor = np.array([[0.0, left, right], [LENGTH, left, right]])
-    return Scenario(name, Pose(speed=speed), None, LENGTH / speed + 25.0, World(tuple(obstacles)), None, path, speed, corridor)
+def _straight(name: str, speed: float, obstacles: Sequence[Obstacle], left: float = HALF_LANE, right: float = HALF_LANE) -> Scenario:
+    """Returns a straight road along x; left, right: corridor on either side of the centre line [m]."""
+    path = np.column_stack([np.linspace(0.0, ROAD_LENGTH, 281), np.zeros(281)])
+    corridor = np.array([[0.0, left, right], [ROAD_LENGTH, left, right]])
+    return Scenario(name, Pose(speed=speed), None, ROAD_LENGTH / speed + 25.0, World(tuple(obstacles)), None, path, speed, corridor)
 
 
-def _car(x: float, y: float, along_x: bool, **others: Any) -> Polygon:
-    """Returns a car about its middle [m]."""
-    long, wide = CAR if along_x else CAR[::-1]
+def _car(x: float, y: float, lengthwise: bool, **others: Any) -> Polygon:
+    """Returns a car by its centre [m]."""
+    long, wide = CAR_SIZE if lengthwise else CAR_SIZE[::-1]
     return box(x - 0.5 * long, x + 0.5 * long, y - 0.5 * wide, y + 0.5 * wide, kind="car", **others)
 
 
-def _front_at(x: float, speed: float) -> float:
-    """Returns when the front of a vehicle that holds `speed` [m/s] is x [m] along the road [s]."""
+def _arrival_time(x: float, speed: float) -> float:
+    """Returns the time [s] at which the vehicle's front reaches x [m] at constant `speed` [m/s]."""
     return (x - load_vehicle(VEHICLE).footprint.front) / speed
 
 
-def _met(x: float, y: float, speed: float, kind: str, front: float, vx: float = 0.0, vy: float = 0.0) -> Obstacle:
-    """Returns what is at (x, y) [m], its middle, when the front of a vehicle that holds `speed` [m/s] is `front` [m] along the road."""
-    time = _front_at(front, speed)
+def _encounter(x: float, y: float, speed: float, kind: str, front: float, vx: float = 0.0, vy: float = 0.0) -> Obstacle:
+    """Returns an obstacle whose centre is at (x, y) [m] when the vehicle's front, at constant `speed` [m/s], has reached `front` [m]."""
+    time = _arrival_time(front, speed)
     x, y = x - time * vx, y - time * vy
     if kind == "car":
         return _car(x, y, abs(vx) > abs(vy), vx=vx, vy=vy, name=kind)
@@ -81,70 +80,69 @@ def _met(x: float, y: float, speed: float, kind: str, front: float, vx: float = 
 
 
 def pedestrian_van(rng: np.random.Generator) -> Scenario:
-    """Has a pedestrian walk out from between a hedge and a van that is parked at the right."""
+    """Has a pedestrian walk out between a hedge and a van parked on the right."""
     speed, x = rng.uniform(8.0, 10.0), 50.5 + rng.uniform(0.2, 0.8)
-    walker = _met(x, rng.uniform(-1.0, 0.8), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 1.9))
-    # The hedge also hides the walker, who comes through it.
+    pedestrian = _encounter(x, rng.uniform(-1.0, 0.8), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 1.9))
     hidden_by = [box(44.5, 50.0, -4.0, -1.9, name="van", kind="van"), box(20.0, 80.0, -5.0, -4.4, name="hedge", kind="wall")]
-    return _straight("pedestrian_van", speed, [walker, *hidden_by], BESIDE)
+    return _straight("pedestrian_van", speed, [pedestrian, *hidden_by], FAR_EDGE)
 
 
 def pedestrian_late(rng: np.random.Generator) -> Scenario:
-    """Has a pedestrian, in sight all the time, step into the lane when the vehicle is near."""
+    """Has a visible pedestrian step into the lane when the vehicle is near."""
     speed, x = rng.uniform(11.0, 13.0), rng.uniform(60.0, 70.0)
-    walker = _met(x, rng.uniform(-1.2, 0.5), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 2.0))
-    return _straight("pedestrian_late", speed, [walker], BESIDE)
+    pedestrian = _encounter(x, rng.uniform(-1.2, 0.5), speed, "pedestrian", x - 0.3, vy=rng.uniform(1.2, 2.0))
+    return _straight("pedestrian_late", speed, [pedestrian], FAR_EDGE)
 
 
 def crossing(rng: np.random.Generator) -> Scenario:
-    """Has cars cross from both sides; a house hides the one from the right."""
+    """Has cars cross from both sides; a house occludes the one from the right."""
     speed, x = rng.uniform(11.0, 13.0), 70.0
-    first = _met(x, rng.uniform(-2.0, 2.0), speed, "car", x - 0.9, vy=rng.uniform(7.0, 11.0))
-    second = _met(x + 8.0, rng.uniform(3.0, 12.0), speed, "car", x - 0.9, vy=-rng.uniform(7.0, 11.0))
-    return _straight("crossing", speed, [first, second, box(42.0, 64.0, -20.0, -7.0, name="house", kind="wall")], LANE, LANE)
+    first = _encounter(x, rng.uniform(-2.0, 2.0), speed, "car", x - 0.9, vy=rng.uniform(7.0, 11.0))
+    second = _encounter(x + 8.0, rng.uniform(3.0, 12.0), speed, "car", x - 0.9, vy=-rng.uniform(7.0, 11.0))
+    return _straight("crossing", speed, [first, second, box(42.0, 64.0, -20.0, -7.0, name="house", kind="wall")], HALF_LANE, HALF_LANE)
 
 
 def cut_in(rng: np.random.Generator) -> Scenario:
-    """Has a slower car in the lane to the left drift through the vehicle's."""
+    """Has a slower car in the left lane drift across the vehicle's lane."""
     speed, vx, vy = rng.uniform(15.0, 17.0), rng.uniform(9.0, 12.0), -rng.uniform(0.8, 1.4)
     front = 50.0
-    # Its side crosses the edge of the lane as the vehicle's front is so far behind its rear.
-    car = _met(front + rng.uniform(9.0, 16.0) + 0.5 * CAR[0], LANE + 0.5 * CAR[1], speed, "car", front, vx, vy)
+    # Distance between the vehicle's front and the car's rear when the car's side crosses the lane edge: 9 to 16 m.
+    car = _encounter(front + rng.uniform(9.0, 16.0) + 0.5 * CAR_SIZE[0], HALF_LANE + 0.5 * CAR_SIZE[1], speed, "car", front, vx, vy)
     return _straight("cut_in", speed, [car])
 
 
 def oncoming(rng: np.random.Generator) -> Scenario:
-    """Has a car come towards the vehicle in its lane; a verge is free."""
+    """Has an oncoming car in the vehicle's lane; the verge is free."""
     speed, x = rng.uniform(9.0, 11.0), 70.0
-    return _straight("oncoming", speed, [_met(x, rng.uniform(0.2, 1.0), speed, "car", x, vx=-rng.uniform(6.0, 10.0))], LANE, LANE + 2.5)
+    car = _encounter(x, rng.uniform(0.2, 1.0), speed, "car", x, vx=-rng.uniform(6.0, 10.0))
+    return _straight("oncoming", speed, [car], HALF_LANE, HALF_LANE + 2.5)
 
 
 def truck_bend(rng: np.random.Generator) -> Scenario:
-    """Puts a truck in the lane round a bend whose inside is walled; the lane beside it is free."""
-    radius, where = rng.uniform(30.0, 40.0), rng.uniform(0.55, 0.8)
-    course = curve(rng.uniform(9.0, 11.0), radius, 0.5 * math.pi, 2.0 * LANE, 50.0)
+    """Puts a truck in the lane behind a bend with a wall on its inside; the adjacent lane is free."""
+    radius, bend_share = rng.uniform(30.0, 40.0), rng.uniform(0.55, 0.8)
+    course = curve(rng.uniform(9.0, 11.0), radius, 0.5 * math.pi, 2.0 * HALF_LANE, 50.0)
     assert course.path is not None and course.corridor is not None
     path = Path(course.path)
     bend = 0.5 * math.pi * radius / 0.75
     x, y, yaw, _ = path.at(np.linspace(50.0 + 0.1 * bend, 50.0 + 0.9 * bend, 15))
     wall = np.concatenate([np.column_stack([x - d * np.sin(yaw), y + d * np.cos(yaw)])[::order] for d, order in ((6.5, 1), (7.5, -1))])
-    (tx,), (ty,), (turn,), _ = path.at(np.array([50.0 + where * bend]))
-    along, aside = np.array([math.cos(turn), math.sin(turn)]), np.array([-math.sin(turn), math.cos(turn)])
-    truck = np.array([tx, ty]) + np.array([[-4.0, -1.25], [4.0, -1.25], [4.0, 1.25], [-4.0, 1.25]]) @ np.array([along, aside])
+    (tx,), (ty,), (turn,), _ = path.at(np.array([50.0 + bend_share * bend]))
+    rotation = np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+    truck = np.array([tx, ty]) + np.array([[-4.0, -1.25], [4.0, -1.25], [4.0, 1.25], [-4.0, 1.25]]) @ rotation
     corridor = course.corridor.copy()
-    corridor[:, 1] = BESIDE
+    corridor[:, 1] = FAR_EDGE
     world = World((Polygon(truck, name="truck", kind="van"), Polygon(wall, name="wall", kind="wall")))
-    return Scenario("truck_bend", course.initial, None, 45.0, world,
-                    None, course.path, course.speed, corridor)
+    return Scenario("truck_bend", course.initial, None, 45.0, world, None, course.path, course.speed, corridor)
 
 
 def roadworks(rng: np.random.Generator) -> Scenario:
     """Closes the right half of the lane by cones and a barrier."""
     edge, x = rng.uniform(-0.4, 0.3), 48.0 + rng.uniform(0.0, 6.0)
-    taper = [Circle(x + 3.0 * k, -LANE + (edge + LANE) * k / 6.0, 0.15, name=f"cone {k + 1}", kind="cone") for k in range(7)]
+    cone_taper = [Circle(x + 3.0 * k, -HALF_LANE + (edge + HALF_LANE) * k / 6.0, 0.15, name=f"cone {k + 1}", kind="cone") for k in range(7)]
     row = [Circle(x + 18.0 + 4.0 * k, edge, 0.15, name=f"cone {k + 8}", kind="cone") for k in range(6)]
     barrier = box(x + 22.0, x + 36.0, -1.6, edge - 0.3, name="barrier", kind="wall")
-    return _straight("roadworks", rng.uniform(8.0, 11.0), [*taper, *row, barrier], BESIDE)
+    return _straight("roadworks", rng.uniform(8.0, 11.0), [*cone_taper, *row, barrier], FAR_EDGE)
 
 
 def narrow_gap(rng: np.random.Generator) -> Scenario:
@@ -156,7 +154,7 @@ def narrow_gap(rng: np.random.Generator) -> Scenario:
 
 
 def slippery_wall(rng: np.random.Generator) -> Scenario:
-    """Closes a slippery road by a wall."""
+    """Blocks a slippery road by a wall."""
     x = rng.uniform(75.0, 85.0)
     return _straight("slippery_wall", rng.uniform(11.0, 14.0), [box(x, x + 1.0, -15.0, 15.0, name="wall", kind="wall")])
 
@@ -168,12 +166,12 @@ def parked(rng: np.random.Generator) -> Scenario:
         right, left = -2.0 - rng.uniform(0.0, 0.4), 5.3 + rng.uniform(0.0, 0.4)
         cars += [box(30.0 + 15.0 * k, 34.4 + 15.0 * k, right - 1.8, right, name=f"car right {k + 1}", kind="car"),
                  box(36.0 + 15.0 * k, 40.4 + 15.0 * k, left, left + 1.8, name=f"car left {k + 1}", kind="car")]
-    return _straight("parked", rng.uniform(9.0, 12.0), cars, BESIDE)
+    return _straight("parked", rng.uniform(9.0, 12.0), cars, FAR_EDGE)
 
 
 def _course(speeds: Sequence[tuple[float, float]], course: Sequence[tuple[float, float]], outline: float) -> tuple[MotionStep, ...]:
-    """Returns steps of 0.1 s of a motion, speeds [m/s] and courses [rad] by rows of time [s] and value, linear in between; an outline
-    drawn for the course `outline` [rad] turns with it."""
+    """Returns a motion in steps of 0.1 s. speeds [m/s] and course [rad]: rows of time [s] and value, linear in between; outline: course
+    [rad] for which the obstacle's outline is drawn."""
     (when, speed), (at, angle) = np.transpose(speeds), np.transpose(course)
     times = np.arange(0.1, max(when[-1], at[-1]) + 0.1, 0.1)
     return tuple(MotionStep(t, v * math.cos(a), v * math.sin(a), a - outline) for t, v, a in zip(
@@ -181,65 +179,65 @@ def _course(speeds: Sequence[tuple[float, float]], course: Sequence[tuple[float,
 
 
 def crossing_halts(rng: np.random.Generator) -> Scenario:
-    """Has a car cross from the right, brake until it stands in the lane, and drive on later."""
+    """Has a car cross from the right, stop in the lane, and drive on later."""
     speed, x, pace, braking = rng.uniform(9.0, 12.0), 60.0, rng.uniform(5.0, 9.0), rng.uniform(3.0, 6.0)
-    begins = _front_at(x, speed) - rng.uniform(0.5, 2.0)
-    halts = begins + pace / braking
-    speeds = [(0.0, pace), (begins, pace), (halts, 0.0), (halts + 4.0, 0.0), (halts + 8.0, 6.0)]
-    y = rng.uniform(-1.0, 1.5) - pace * (begins + 0.5 * pace / braking)
+    start = _arrival_time(x, speed) - rng.uniform(0.5, 2.0)
+    halts = start + pace / braking
+    speeds = [(0.0, pace), (start, pace), (halts, 0.0), (halts + 4.0, 0.0), (halts + 8.0, 6.0)]
+    y = rng.uniform(-1.0, 1.5) - pace * (start + 0.5 * pace / braking)
     car = _car(x, y, False, vy=pace, name="car", steps=_course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi))
-    return _straight("crossing_halts", speed, [car], BESIDE)
+    return _straight("crossing_halts", speed, [car], FAR_EDGE)
 
 
 def backing_out(rng: np.random.Generator) -> Scenario:
-    """Has a car back out of a row of parked ones into the lane, stand there, and drive back in."""
+    """Has a car back out of a row of parked cars into the lane, stop, and drive back in."""
     speed, x, pace = rng.uniform(8.0, 11.0), 55.0, rng.uniform(1.0, 2.0)
-    way = rng.uniform(2.0, 4.0)
-    begins = _front_at(x, speed) - rng.uniform(1.5, 3.5)
-    ends = begins + way / pace
-    speeds = [(0.0, 0.0), (begins, 0.0), (begins + 0.3, pace), (ends, pace), (ends + 0.3, 0.0), (ends + 5.0, 0.0), (ends + 5.5, -pace),
-              (ends + 5.5 + way / pace, -pace), (ends + 6.0 + way / pace, 0.0)]
-    half, row = 0.5 * np.array(CAR[::-1]), -LANE - 0.4 - CAR[0]
-    cars = [box(x + k * 2.7 - half[0], x + k * 2.7 + half[0], row, row + CAR[0], name="backing" if not k else f"parked {k}", kind="car",
+    distance = rng.uniform(2.0, 4.0)
+    start = _arrival_time(x, speed) - rng.uniform(1.5, 3.5)
+    stop = start + distance / pace
+    speeds = [(0.0, 0.0), (start, 0.0), (start + 0.3, pace), (stop, pace), (stop + 0.3, 0.0), (stop + 5.0, 0.0), (stop + 5.5, -pace),
+              (stop + 5.5 + distance / pace, -pace), (stop + 6.0 + distance / pace, 0.0)]
+    half, rear = 0.5 * CAR_SIZE[1], -HALF_LANE - 0.4 - CAR_SIZE[0]
+    cars = [box(x + k * 2.7 - half, x + k * 2.7 + half, rear, rear + CAR_SIZE[0], name=f"parked {k}" if k else "backing", kind="car",
                 steps=() if k else _course(speeds, [(0.0, 0.5 * math.pi)], 0.5 * math.pi)) for k in (-2, -1, 0, 1, 2)]
-    return _straight("backing_out", speed, cars, BESIDE)
+    return _straight("backing_out", speed, cars, FAR_EDGE)
 
 
 def pulling_out(rng: np.random.Generator) -> Scenario:
     """Has a parked car pull out into the lane and drive on slowly."""
     speed, x, pace = rng.uniform(9.0, 12.0), 55.0, rng.uniform(4.0, 6.0)
-    begins = _front_at(x, speed) - rng.uniform(1.5, 3.0)
-    speeds = [(0.0, 0.0), (begins, 0.0), (begins + 2.0, pace)]
-    course = [(0.0, 0.0), (begins, 0.0), (begins + 1.2, rng.uniform(0.3, 0.5)), (begins + 2.6, 0.0)]
-    y = -LANE - 0.5 * CAR[1] - rng.uniform(0.1, 0.5)
+    start = _arrival_time(x, speed) - rng.uniform(1.5, 3.0)
+    speeds = [(0.0, 0.0), (start, 0.0), (start + 2.0, pace)]
+    course = [(0.0, 0.0), (start, 0.0), (start + 1.2, rng.uniform(0.3, 0.5)), (start + 2.6, 0.0)]
+    y = -HALF_LANE - 0.5 * CAR_SIZE[1] - rng.uniform(0.1, 0.5)
     car = _car(x, y, True, name="car", steps=_course(speeds, course, 0.0))
-    return _straight("pulling_out", speed, [car], BESIDE)
+    return _straight("pulling_out", speed, [car], FAR_EDGE)
 
 
 def hesitant(rng: np.random.Generator) -> Scenario:
     """Has a pedestrian stop at the edge of the lane or in it, and walk on or turn back."""
     speed, x, pace = rng.uniform(8.0, 11.0), 55.0, rng.uniform(1.0, 1.8)
-    stops = _front_at(x, speed) - rng.uniform(1.0, 3.5)
-    goes = stops + rng.uniform(0.6, 2.5)
-    y = rng.uniform(-2.6, 0.5) - pace * stops
-    steps = (MotionStep(stops, 0.0, 0.0), MotionStep(goes, 0.0, pace if rng.random() < 0.6 else -pace))
-    return _straight("hesitant", speed, [Circle(x, y, 0.3, vy=pace, name="pedestrian", kind="pedestrian", steps=steps)], BESIDE)
+    halt = _arrival_time(x, speed) - rng.uniform(1.0, 3.5)
+    resume = halt + rng.uniform(0.6, 2.5)
+    y = rng.uniform(-2.6, 0.5) - pace * halt
+    steps = (MotionStep(halt, 0.0, 0.0), MotionStep(resume, 0.0, pace if rng.random() < 0.6 else -pace))
+    return _straight("hesitant", speed, [Circle(x, y, 0.3, vy=pace, name="pedestrian", kind="pedestrian", steps=steps)], FAR_EDGE)
 
 
-# A seed's scene hangs on the scenario's place in this list.
+# The position in this list is part of the random seed.
 SCENARIOS: dict[str, Callable[[np.random.Generator], Scenario]] = {
     scene.__name__: scene for scene in (pedestrian_van, pedestrian_late, crossing, cut_in, oncoming, truck_bend, roadworks, narrow_gap,
                                         slippery_wall, parked, crossing_halts, backing_out, pulling_out, hesitant)}
-# Traffic that obstacles may hide where the scene is; elsewhere there is none.
+# Occluded traffic to be expected, by scenario; none elsewhere.
 TRAFFIC = {"pedestrian_van": "pedestrians", "pedestrian_late": "pedestrians", "hesitant": "pedestrians", "parked": "pedestrians",
            "backing_out": "pedestrians", "pulling_out": "pedestrians", "crossing": "cars", "crossing_halts": "cars"}
-NO_WAY = ("slippery_wall",)  # not to hit it is enough: before it a way round may be looked for, in reverse
-CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle, known to all drivers
+STOPPING_SUFFICES = ("slippery_wall",)  # the road is blocked: a run without contact succeeds
+VEHICLE_CHANGES = {"slippery_wall": ("friction_scale=0.45",)}  # of the vehicle; all drivers know them
 
 
 @dataclass(frozen=True)
 class Drive:
-    """One run: scenario, by name or a file's path, driver by name, the seed of scene and noise, and the autonomy's settings."""
+    """One run: scenario (name or path of a file), driver, seed of scene and noise, settings of the autonomy."""
 
     scenario: str
     driver: str
@@ -253,8 +251,8 @@ def _is_file(scenario: str) -> bool:
 
 
 def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS), vehicle: str = VEHICLE) -> list[Drive]:
-    """Returns all drivers on seeds 1 to `seeds` of each scenario, the trusting one where traffic may be hidden, and autonomy and brake once
-    on each file and on each of CommonRoad's in a folder. Raises InputError: no such scenario, or an empty folder."""
+    """Returns all drivers on seeds 1 to `seeds` of each named scenario (trusting: only those with occluded traffic), autonomy and brake
+    once on each file and each CommonRoad file of a folder. Raises InputError: unknown scenario, or an empty folder."""
     named, files = list[str](), list[str]()
     for name in scenarios:
         found = sorted(map(str, FilePath(name).glob("*.xml"))) if FilePath(name).is_dir() else [name]
@@ -273,29 +271,28 @@ def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCEN
 
 
 def scenario_of(name: str, seed: int) -> Scenario:
-    """Returns a scenario of a seed, or that of a file."""
+    """Returns a named scenario for a seed, or loads a file."""
     if _is_file(name):
         return load_scenario(name)
     hidden = HIDDEN_TRAFFIC[TRAFFIC[name]] if name in TRAFFIC else 0.0
     return replace(SCENARIOS[name](np.random.default_rng([seed, list(SCENARIOS).index(name)])), hidden_speed=hidden)
 
 
-# -- Yardsticks ---------------------------------------------------------------------------------------------------------------
+# -- References ---------------------------------------------------------------------------------------------------------------
 
 
 def decelerations(vehicle: Vehicle) -> tuple[float, float]:
-    """Returns the hardest deceleration at which no wheel locks, at most that of half the brakes, and this [m/s^2]."""
+    """Returns the largest deceleration without a locked wheel, at most that of BRAKE_SHARE, and the latter [m/s^2]."""
     p = vehicle.parameters
-    brakes = 2.0 * HALF_BRAKE * (p["brake_torque_front"] + p["brake_torque_rear"]) / (p["wheel_radius"] * (
+    brakes = 2.0 * BRAKE_SHARE * (p["brake_torque_front"] + p["brake_torque_rear"]) / (p["wheel_radius"] * (
         p["sprung_mass"] + p["unsprung_mass_front"] + p["unsprung_mass_rear"]))
     return min(brakes, 0.7 * GRAVITY * p["friction_max"] * p["friction_scale"]), brakes
 
 
 @dataclass(frozen=True)
 class BrakeSettings:
-    """Settings of the emergency brake. period: of its cycles; hold: it goes on for so long before it brakes, the time to its next look
-    with some to spare; ramp: of the brake; ahead: looks so far [s]; margin: to keep around the vehicle [m]; preview: of its steering
-    [s]."""
+    """Settings of the emergency brake. period: of its cycles [s]; hold: assumed delay before braking, the time to the next scan with a
+    reserve [s]; ramp: of the brake [s]; ahead: horizon [s]; margin: around the vehicle [m]; preview: of its steering [s]."""
 
     period: float = 0.02
     hold: float = 0.2
@@ -306,20 +303,20 @@ class BrakeSettings:
 
 
 class EmergencyBrake:
-    """A driver that holds lane and speed, and brakes fully where it would touch something and, a moment later, could not avoid it.
+    """A driver that holds lane and speed, and brakes fully if a collision is predicted that later braking could not avoid.
 
-    Everything goes on at its velocity. It does not steer round anything, and does not slow down for bends.
+    Obstacles are assumed to keep their velocity. It neither evades nor slows down for bends.
     """
 
     def __init__(self, vehicle: Vehicle):
         self.settings = BrakeSettings()
-        self._vehicle, (self._slows, self._full) = vehicle, decelerations(vehicle)
-        self._obstacles, self._brakes, self._command = NOTHING, False, (0.0, 0.0)
-        self._path, self._speed, self._along, self._length = Path(np.array([[0.0, 0.0], [1.0, 0.0]])), 0.0, 0.0, 0.0
+        self._vehicle, (self._deceleration, self._brake_deceleration) = vehicle, decelerations(vehicle)
+        self._obstacles, self._braking, self._command = NOTHING, False, (0.0, 0.0)
+        self._path, self._speed, self._path_position, self._length = Path(np.array([[0.0, 0.0], [1.0, 0.0]])), 0.0, 0.0, 0.0
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
                hidden_speed: float = 0.0) -> None:
-        """Follows a path at a speed [m/s]; corridor and hidden traffic are for others."""
+        """Follows a path at a speed [m/s]; ignores corridor and occluded traffic."""
         self._path, self._speed, self._length = path.extended(100.0), float(np.max(speed)), path.length
 
     def go_to(self, goal: Goal, speed: float) -> None:
@@ -327,7 +324,7 @@ class EmergencyBrake:
         raise InputError("the emergency brake follows a path; give one")
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
-        """Takes the obstacles of the last scan."""
+        """Sets the obstacles of the last scan."""
         self._obstacles = obstacles
 
     def poll(self, now: float) -> None:
@@ -338,50 +335,50 @@ class EmergencyBrake:
         assert measured is not None
         value = measured.values
         vx, st = max(value["vx"], 0.0), self.settings
-        (self._along,), (offset,) = (a.tolist() for a in self._path.project(np.array([value["x"]]), np.array([value["y"]]),
-                                                                           np.array([self._along])))
-        # Released once driving on at the requested speed is safe.
-        self._brakes = (self.hits(now, self._speed, offset, math.inf) if self._brakes
-                        else self.hits(now, vx, offset, math.inf) and self.hits(now, vx, offset, st.hold))
+        (self._path_position,), (offset,) = (a.tolist() for a in self._path.project(np.array([value["x"]]), np.array([value["y"]]),
+                                                                                    np.array([self._path_position])))
+        # Braking ends once driving on at the requested speed is safe.
+        self._braking = (self.would_collide(now, self._speed, offset, math.inf) if self._braking
+                         else self.would_collide(now, vx, offset, math.inf) and self.would_collide(now, vx, offset, st.hold))
         pedal = min(max(0.5 * (self._speed - vx), -0.3), 0.3)
-        if self._brakes:
-            pedal = -HALF_BRAKE * self._slows / self._full
-        rate = st.period * HALF_BRAKE / st.ramp
+        if self._braking:
+            pedal = -BRAKE_SHARE * self._deceleration / self._brake_deceleration
+        rate = st.period * BRAKE_SHARE / st.ramp
         pedal = max(pedal, self._command[1] - rate)
         self._command = self._steering(value, vx), pedal
-        return Cycle((self._command[0], max(pedal, 0.0), max(-pedal, 0.0)), CycleOutcome.BRAKING if self._brakes else CycleOutcome.SOLVED,
-                     done=self._along >= self._length - 1.0)
+        return Cycle((self._command[0], max(pedal, 0.0), max(-pedal, 0.0)), CycleOutcome.BRAKING if self._braking else CycleOutcome.SOLVED,
+                     done=self._path_position >= self._length - 1.0)
 
-    def hits(self, now: float, vx: float, offset: float, hold: float) -> bool:
-        """Checks whether the vehicle at `offset` [m] from the path touches something if it brakes fully after `hold` [s]."""
-        seen, st, o = self._obstacles.at(now), self.settings, self._vehicle.footprint
-        if not len(seen.radii):
+    def would_collide(self, now: float, vx: float, offset: float, hold: float) -> bool:
+        """Predicts a collision of the vehicle, at `offset` [m] from the path, if it brakes fully after `hold` [s]."""
+        obstacles, st, o = self._obstacles.at(now), self.settings, self._vehicle.footprint
+        if not len(obstacles.radii):
             return False
-        times = np.arange(0.0, max(st.ahead, vx / self._slows + 1.0), 0.05)
-        x, y, yaw, _ = self._path.at(self._along + travelled(vx, self._slows, times, hold + 0.5 * st.ramp))
+        times = np.arange(0.0, max(st.ahead, vx / self._deceleration + 1.0), 0.05)
+        x, y, yaw, _ = self._path.at(self._path_position + travelled_distance(vx, self._deceleration, times, hold + 0.5 * st.ramp))
         x, y = x - offset * np.sin(yaw), y + offset * np.cos(yaw)
-        dx = seen.centres[:, 0] + times[:, None] * seen.velocities[:, 0] - x[:, None]
-        dy = seen.centres[:, 1] + times[:, None] * seen.velocities[:, 1] - y[:, None]
+        dx = obstacles.centres[:, 0] + times[:, None] * obstacles.velocities[:, 0] - x[:, None]
+        dy = obstacles.centres[:, 1] + times[:, None] * obstacles.velocities[:, 1] - y[:, None]
         c, s = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
-        along, aside = c * dx + s * dy, np.abs(c * dy - s * dx)
-        beyond = np.maximum(np.maximum(along - o.front, -along - o.rear), 0.0)
-        touched = np.hypot(beyond, np.maximum(aside - o.half_width, 0.0)) < seen.radii + st.margin
-        # Braking later does not hit obstacles beside the vehicle.
-        return bool((touched & ~((aside > o.half_width + seen.radii) & (seen.velocities == 0.0).all(axis=1))).any())
+        longitudinal, lateral = c * dx + s * dy, np.abs(c * dy - s * dx)
+        beyond = np.maximum(np.maximum(longitudinal - o.front, -longitudinal - o.rear), 0.0)
+        touching = np.hypot(beyond, np.maximum(lateral - o.half_width, 0.0)) < obstacles.radii + st.margin
+        # Static obstacles that are laterally clear cannot be hit by braking later.
+        return bool((touching & ~((lateral > o.half_width + obstacles.radii) & (obstacles.velocities == 0.0).all(axis=1))).any())
 
     def _steering(self, value: Any, vx: float) -> float:
         p, ahead = self._vehicle.parameters, max(self.settings.preview * vx, 4.0)
-        (x,), (y,), *_ = (a.tolist() for a in self._path.at(np.array([self._along + ahead])))
+        (x,), (y,), *_ = (a.tolist() for a in self._path.at(np.array([self._path_position + ahead])))
         turn = math.remainder(math.atan2(y - value["y"], x - value["x"]) - value["yaw"], 2.0 * math.pi)
         bend = 2.0 * math.sin(turn) / math.hypot(x - value["x"], y - value["y"])
         wheelbase = p["cg_to_front_axle"] + p["cg_to_rear_axle"]
         return min(max((math.atan(wheelbase * bend) + 0.0027 * vx * vx * bend) / p["max_road_wheel_angle"], -1.0), 1.0)
 
 
-def travelled(speed: float, slows: float, times: np.ndarray, begin: float) -> np.ndarray:
-    """Returns the distances [m] at `times` (n,) [s] of a vehicle that brakes at `slows` [m/s^2] from `begin` [s] on, inf for never."""
-    braked = np.clip(times - begin, 0.0, speed / slows)
-    return speed * np.minimum(times, begin) + speed * braked - 0.5 * slows * braked**2
+def travelled_distance(speed: float, deceleration: float, times: np.ndarray, brake_start: float) -> np.ndarray:
+    """Returns the distances [m] at `times` (n,) [s] when braking at `deceleration` [m/s^2] from `brake_start` [s] on (inf: never)."""
+    braked = np.clip(times - brake_start, 0.0, speed / deceleration)
+    return speed * np.minimum(times, brake_start) + speed * braked - 0.5 * deceleration * braked**2
 
 
 def in_lane(scenario: Scenario) -> tuple[Callable[[float], tuple[float, float, float]], float]:
@@ -399,38 +396,38 @@ def in_lane(scenario: Scenario) -> tuple[Callable[[float], tuple[float, float, f
 
 
 def clairvoyant(scenario: Scenario, vehicle: Vehicle) -> float:
-    """Returns the closing speed of the impact [m/s] that full braking in the lane, begun at the best moment after first sight, leaves; 0:
-    none."""
-    (at, length), speed, world = in_lane(scenario), scenario.initial.speed, scenario.world
-    slows, times = decelerations(vehicle)[0], np.arange(0.0, scenario.duration, 0.1)
+    """Returns the smallest impact speed [m/s] that full braking in the lane, begun at any time after first sight, can achieve; 0: none."""
+    (pose_at, length), speed, world = in_lane(scenario), scenario.initial.speed, scenario.world
+    deceleration, times = decelerations(vehicle)[0], np.arange(0.0, scenario.duration, 0.1)
 
-    def impact(begin: float) -> tuple[float, float, int]:
-        """Returns speed and time of the contact, inf without one, and the number of what is met."""
-        for time, moved in zip(times, travelled(speed, slows, times, begin)):
-            x, y, yaw = at(moved)
-            near = world.clearances(time, x, y, yaw, vehicle.footprint)
-            if near.min(initial=math.inf) <= 0.0:
-                met = int(near.argmin())
-                own = max(speed - slows * max(time - begin, 0.0), 0.0)
-                return math.hypot(*(own * np.array([math.cos(yaw), math.sin(yaw)]) - world.motion(time)[1][met])), float(time), met
-            if moved >= length or (time > contact + STANDS):
+    def impact(brake_start: float) -> tuple[float, float, int]:
+        """Returns speed and time of the contact (inf: none) and the obstacle's index (-1: none)."""
+        for time, distance_driven in zip(times, travelled_distance(speed, deceleration, times, brake_start)):
+            x, y, yaw = pose_at(distance_driven)
+            clearances = world.clearances(time, x, y, yaw, vehicle.footprint)
+            if clearances.min(initial=math.inf) <= 0.0:
+                hit_index = int(clearances.argmin())
+                ego_speed = max(speed - deceleration * max(time - brake_start, 0.0), 0.0)
+                closing = ego_speed * np.array([math.cos(yaw), math.sin(yaw)]) - world.motion(time)[1][hit_index]
+                return math.hypot(*closing), float(time), hit_index
+            if distance_driven >= length or (time > contact + TIME_AFTER_CONTACT):
                 break
         return 0.0, math.inf, -1
 
     contact = math.inf
-    worst, contact, met = impact(math.inf)
-    if met < 0:
+    worst, contact, hit_index = impact(math.inf)
+    if hit_index < 0:
         return 0.0
-    seen = first_sight(scenario, vehicle, met, contact)
-    return min([worst, *(impact(begin)[0] for begin in np.arange(seen, contact, 0.2))])
+    sighted = first_sight(scenario, vehicle, hit_index, contact)
+    return min([worst, *(impact(brake_start)[0] for brake_start in np.arange(sighted, contact, 0.2))])
 
 
-def first_sight(scenario: Scenario, vehicle: Vehicle, which: int, until: float) -> float:
-    """Returns the time [s] of the first scan in which an obstacle is met by a beam, driven at constant speed along the path."""
-    (at, _), obstacles, lidar = in_lane(scenario), scenario.world.obstacles, LidarSettings(noise_sd=0.0)
-    worlds = World(obstacles), World(tuple(o for k, o in enumerate(obstacles) if k != which))
+def first_sight(scenario: Scenario, vehicle: Vehicle, index: int, until: float) -> float:
+    """Returns the time [s] of the first scan with a return from an obstacle, at constant speed along the path; `until` if there is none."""
+    (pose_at, _), obstacles, lidar = in_lane(scenario), scenario.world.obstacles, LidarSettings(noise_sd=0.0)
+    worlds = World(obstacles), World(tuple(o for k, o in enumerate(obstacles) if k != index))
     for time in np.arange(0.0, until, 1.0 / lidar.rate):
-        x, y, yaw = at(scenario.initial.speed * time)
+        x, y, yaw = pose_at(scenario.initial.speed * time)
         with_it, without = (Lidar(world, lidar, 1, vehicle.lidar).measure(VehicleView(time, x, y, yaw)).ranges for world in worlds)
         if not np.array_equal(with_it, without, equal_nan=True):
             return float(time)
@@ -462,44 +459,44 @@ def out_of_reach(scenario: Scenario, vehicle: Vehicle) -> bool:
 # -- A run --------------------------------------------------------------------------------------------------------------------
 
 
-BagOf = Callable[[Scenario, Vehicle], Any]  # makes the bag of a run, as `lfdm_ros.ros.drive_bag.DriveBag`
+BagFactory = Callable[[Scenario, Vehicle], Any]  # creates the bag of a run, as `lfdm_ros.ros.drive_bag.DriveBag`
 
 
-def work(item: Drive, bag_of: BagOf | None = None) -> dict[str, Any]:
-    """Drives, and records where it has a bag; returns the result as JSON: figures of the run, its failure, and `unavoidable`: the closing
-    speed of the clairvoyant bound's collision [m/s], and `out_of_reach`: it does not arrive, nor could anybody."""
-    vehicle, asked = load_vehicle(item.vehicle, CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
+def work(item: Drive, make_bag: BagFactory | None = None) -> dict[str, Any]:
+    """Drives, records if `make_bag` is given, and returns the result as JSON: figures of the run, its failure, and `unavoidable`: impact
+    speed of the clairvoyant bound [m/s], and `out_of_reach`: no driver could arrive."""
+    vehicle, scenario = load_vehicle(item.vehicle, VEHICLE_CHANGES.get(item.scenario, ())), scenario_of(item.scenario, item.seed)
     plant = PlantSettings.of(vehicle, CHASSIS, seed=item.seed)
-    asked = replace(asked, hidden_speed=0.0) if item.driver == TRUSTING else asked
+    scenario = replace(scenario, hidden_speed=0.0) if item.driver == TRUSTING else scenario
     driver: Driver = EmergencyBrake(vehicle) if item.driver == BRAKE else make_driver("mpc", vehicle, item.settings, plant.tyre)
-    run = recorded(vehicle, asked, driver, plant, bag_of)
-    found = summarise_run(asked, run)
-    # Files of one place are one row: USA_US101-12_1_T-1 is number 12_1_T-1 of USA_US101.
-    place, _, number = asked.name.partition("-") if _is_file(item.scenario) else (item.scenario, "", item.seed)
-    why = judged(item, found)
+    run = drive_recorded(vehicle, scenario, driver, plant, make_bag)
+    found = summarise_run(scenario, run)
+    # Files of one map share a row of the table: USA_US101-12_1_T-1 is "seed" 12_1_T-1 of USA_US101.
+    place, _, number = scenario.name.partition("-") if _is_file(item.scenario) else (item.scenario, "", item.seed)
+    why = classify_failure(item, found)
     return {"scenario": place, "driver": item.driver, "seed": number, **found, "failure": why,
-            "unavoidable": clairvoyant(asked, vehicle) if item.driver == BRAKE else None,
-            "out_of_reach": why == LATE and out_of_reach(asked, vehicle)}
+            "unavoidable": clairvoyant(scenario, vehicle) if item.driver == BRAKE else None,
+            "out_of_reach": why == LATE and out_of_reach(scenario, vehicle)}
 
 
-def recorded(vehicle: Vehicle, scenario: Scenario, driver: Driver, plant: PlantSettings, bag_of: BagOf | None) -> Run:
-    """Drives until the vehicle has stopped for too long, and records to a bag if given."""
-    bag = bag_of and bag_of(scenario, vehicle)
-    run = drive(vehicle, scenario, driver, plant, bag and bag.note, patience=PATIENCE)
+def drive_recorded(vehicle: Vehicle, scenario: Scenario, driver: Driver, plant: PlantSettings, make_bag: BagFactory | None) -> Run:
+    """Drives until the end or STANDSTILL_TIMEOUT; records if `make_bag` is given."""
+    bag = make_bag and make_bag(scenario, vehicle)
+    run = drive(vehicle, scenario, driver, plant, bag and bag.note, patience=STANDSTILL_TIMEOUT)
     if bag:
         bag.write(run)
     return run
 
 
 def bag_name(item: Drive) -> str:
-    """Returns the name of a bag of the run; empty: it is none of the autonomy."""
+    """Returns the name of a run's bag; empty: not recorded, as all drivers but the autonomy."""
     return f"{FilePath(item.scenario).stem}_{item.seed}" if item.driver == AUTONOMY else ""
 
 
-def judged(item: Drive, found: dict[str, Any]) -> str:
-    """Returns why a run failed; empty if it did not. A brake need not arrive, nor anybody where there is no way."""
+def classify_failure(item: Drive, found: dict[str, Any]) -> str:
+    """Returns why a run failed; empty: it did not. The brake need not arrive, nor any driver on a blocked road."""
     why = failure(found)
-    return "" if why == LATE and (item.driver == BRAKE or item.scenario in NO_WAY) else why
+    return "" if why == LATE and (item.driver == BRAKE or item.scenario in STOPPING_SUFFICES) else why
 
 
 def key(item: Drive) -> str:
@@ -508,22 +505,22 @@ def key(item: Drive) -> str:
                       "file": FilePath(item.scenario).read_text() if _is_file(item.scenario) else ""}, CACHE_DEPENDENCIES)
 
 
-def worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
-    """Checks whether the autonomy did worse than the brake alone on a seed: it fails, not only by standing, and the brake does not, or it
-    hits faster."""
+def is_worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
+    """Checks that the autonomy did worse than the brake on a seed: it fails other than by stopping, and the brake does not, or hits at a
+    lower speed."""
     harmed = bool(autonomy["failure"]) and autonomy["failure"] != LATE
-    return harmed and (not brake["failure"] or (bool(autonomy["collision"]) and autonomy["impact"] > brake["impact"] + IMPACT))
+    return harmed and (not brake["failure"] or (bool(autonomy["collision"]) and autonomy["impact"] > brake["impact"] + IMPACT_TOLERANCE))
 
 
 def run_into(run: dict[str, Any]) -> bool:
     """Checks whether a run ends as something that moves drives into the vehicle, from behind or while it stands."""
-    return bool(run["collision"]) and (run["from_behind"] or (run["stands"] and run["impact"] > IMPACT))
+    return bool(run["collision"]) and (run["from_behind"] or (run["stands"] and run["impact"] > IMPACT_TOLERANCE))
 
 
 def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a row for each scenario: failures of each driver by seed, those of the autonomy that only do not arrive, whose goal nobody
-    could have, or that are run into, seeds on which it is worse than the brake, and on which the clairvoyant bound hits something too;
-    longer: the autonomy's time by that of the trusting one, which takes nothing for hidden, median of the seeds on which both arrive."""
+    """Returns a row for each scenario: failures of each driver by seed; seeds on which the autonomy only stops, has a goal out of reach, is
+    run into, or is worse than the brake; seeds on which the clairvoyant bound collides; longer: the autonomy's time over that of the trusting
+    driver, which ignores occluded traffic, median of the seeds on which both arrive."""
     rows = []
     for name in dict.fromkeys(run["scenario"] for run in runs):
         of = {driver: {run["seed"]: run for run in runs if run["scenario"] == name and run["driver"] == driver} for driver in DRIVERS}
@@ -533,7 +530,7 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         row["stands"] = [seed for seed, why in row[AUTONOMY].items() if why == LATE]
         row["out_of_reach"] = [seed for seed, run in of[AUTONOMY].items() if run.get("out_of_reach")]
         row["run_into"] = [seed for seed, run in of[AUTONOMY].items() if run_into(run)]
-        row["worse"] = [seed for seed, run in sorted(of[AUTONOMY].items()) if seed in of[BRAKE] and worse(run, of[BRAKE][seed])]
+        row["worse"] = [seed for seed, run in sorted(of[AUTONOMY].items()) if seed in of[BRAKE] and is_worse(run, of[BRAKE][seed])]
         row["unavoidable"] = [seed for seed, run in sorted(of[BRAKE].items()) if run["unavoidable"]]
         times = [run["reached"] / of[TRUSTING][seed]["reached"] for seed, run in of[AUTONOMY].items()
                  if seed in of[TRUSTING] and run["reached"] and of[TRUSTING][seed]["reached"]]
@@ -547,14 +544,14 @@ COLUMNS = {"autonomy fails (seeds)": AUTONOMY, "of these only late or standing":
            "autonomy worse than the brake": "worse", "unavoidable by braking at first sight": "unavoidable", "trusting fails": TRUSTING}
 
 
-def counted(seeds: Sequence[Any]) -> str:
-    """Returns how many seeds, and in brackets which."""
+def format_seeds(seeds: Sequence[Any]) -> str:
+    """Formats the number of seeds, and lists them in brackets."""
     return f"{len(seeds)} ({', '.join(map(str, seeds))})" if seeds else "0"
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Returns one line for each scenario and one for all."""
-    lines = [[row["scenario"], str(row["runs"]), *(counted([*row[column]]) for column in COLUMNS.values()),
+    """Returns one line for each scenario, and a total."""
+    lines = [[row["scenario"], str(row["runs"]), *(format_seeds([*row[column]]) for column in COLUMNS.values()),
               "-" if row["longer"] is None else f"{row['longer']:.2f}"] for row in rows]
     total = ["all", str(sum(row["runs"] for row in rows)), *(str(sum(len(row[column]) for row in rows)) for column in COLUMNS.values()), ""]
     return ["scenario", "runs", *COLUMNS, "time by the trusting one's"], [*lines, total]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from lfdm_lab.studies import friction
 from lfdm_lab.studies.driving import FIELD, SPEEDS, TRACKS, Trial, trial_scenario
-from lfdm_lab.studies.sharing import RISK
+from lfdm_lab.studies.sharing import RISK_THREATS
 from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
 from lfdm_ros.engine.run_report import OUTSIDE
 from lfdm_ros.reports import BLUE, GREY, INK, ORANGE, PALE, VIOLET
@@ -18,9 +18,9 @@ OBSERVED = {None: ("no observations", GREY), 4.0: ("observed every 4 m", ORANGE)
 CONTROLLER_COLOURS = {"mpc": BLUE, "kinematic": ORANGE, "ipopt": VIOLET}
 
 
-def _draw_intervals(axis: Any, x: np.ndarray, y: np.ndarray, ends: np.ndarray, colour: str, label: str | None = None) -> None:
+def _draw_intervals(axis: Any, x: np.ndarray, y: np.ndarray, limits: np.ndarray, colour: str, label: str | None = None) -> None:
     """Draws values y (n,) over x with their intervals `ends` (2, n)."""
-    axis.errorbar(x, y, np.abs(ends - y), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=label)
+    axis.errorbar(x, y, np.abs(limits - y), color=colour, marker="o", ms=3.5, lw=1.2, elinewidth=0.8, label=label)
 
 
 def draw_fields(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
@@ -54,15 +54,15 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
     names = list(dict.fromkeys(run["scenario"] for run in runs))
     if not names:
         return None
-    what = (("ratio", "time / straight line"), ("least_clearance", "least clearance [m]"), ("least_load", "least wheel load"))
+    quantities = (("ratio", "time / straight line"), ("least_clearance", "least clearance [m]"), ("least_load", "least wheel load"))
     figure = Figure(figsize=(10.0, 2.3 * len(names) + 0.3), layout="constrained")
-    for row, name in zip(figure.subplots(len(names), len(what), squeeze=False), names):
-        for axis, (key, label) in zip(row, what):
+    for row, name in zip(figure.subplots(len(names), len(quantities), squeeze=False), names):
+        for axis, (key, label) in zip(row, quantities):
             for controller, colour in CONTROLLER_COLOURS.items():
-                own = [run for run in runs if run["scenario"] == name and run["controller"] == controller]
-                values = np.sort([run[key] for run in own if run[key] is not None])
-                if len(values):  # a run that did not arrive keeps the curve below 1
-                    axis.step(values, np.arange(1, len(values) + 1) / len(own), where="post", color=colour, label=controller)
+                group = [run for run in runs if run["scenario"] == name and run["controller"] == controller]
+                values = np.sort([run[key] for run in group if run[key] is not None])
+                if len(values):  # below 1 if a run did not arrive
+                    axis.step(values, np.arange(1, len(values) + 1) / len(group), where="post", color=colour, label=controller)
             if key != "ratio":
                 axis.axvline(0.0, color=SEEN, lw=0.8)
             axis.set(ylim=(0.0, 1.02), xlabel=label)
@@ -80,13 +80,13 @@ def draw_density(summary: Sequence[Mapping[str, Any]]) -> Figure | None:
     controllers = [name for name in CONTROLLER_COLOURS if any(row["controller"] == name for row in summary)]
     axes = figure.subplots(2, len(speeds), squeeze=False, sharex=True, sharey=True)
     for i, speed in enumerate(speeds):
-        for axis, what in zip(axes[:, i], ("goals", "collisions")):
+        for axis, ending in zip(axes[:, i], ("goals", "collisions")):
             for k, controller in enumerate(controllers):
                 rows = [row for row in summary if (row["speed_mph"], row["controller"]) == (speed, controller)]
-                # Side by side, so that intervals of the same share can be told apart.
+                # Shifted sideways to keep equal shares distinguishable.
                 at = np.array([row["density"] for row in rows]) + 0.12 * (k - 0.5 * (len(controllers) - 1))
-                share = np.array([row[what] / row["runs"] for row in rows])
-                limits = np.array([row[f"{what}_95"] for row in rows]).reshape(-1, 2).T
+                share = np.array([row[ending] / row["runs"] for row in rows])
+                limits = np.array([row[f"{ending}_95"] for row in rows]).reshape(-1, 2).T
                 _draw_intervals(axis, at, share, limits, CONTROLLER_COLOURS[controller], controller)
             axis.set_ylim(-0.03, 1.03)
         axes[0, i].set_title(f"{speed} mph", fontsize=10)
@@ -109,10 +109,10 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
     for axis, (name, world) in zip(axes.flat, worlds.items()):
         rows = world["rows"]
         x, y, n = (np.array([row[key] for row in rows]) for key in ("predicted", "observed", "episodes"))
-        ends = np.array([(row["lower"], row["upper"]) for row in rows]).T
+        limits = np.array([(row["lower"], row["upper"]) for row in rows]).T
         axis.plot([0.0, 1.0], [0.0, 1.0], color="0.6", lw=0.8)
         axis.bar(x, n / n.sum(), width=0.05, color="0.85")
-        _draw_intervals(axis, x, y, ends, BLUE)
+        _draw_intervals(axis, x, y, limits, BLUE)
         axis.set_title(f"{name}, {world['episodes']} episodes\nslope {world['slope']:.2f}, error {world['expected_calibration_error']:.3f}",
                        fontsize=9)
         axis.set_xlim(-0.02, 1.02)
@@ -128,7 +128,7 @@ def draw_reliability(worlds: Mapping[str, Mapping[str, Any]]) -> Figure | None:
 
 def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Draws the share of failures, and of autonomy in the command, over the latency, by scenario; None if nothing was driven."""
-    rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == list(RISK)]
+    rows = [row for row in rows if not (row["blind"] or row["changes"]) and row["mode"] == "blend" and row["threats"] == list(RISK_THREATS)]
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     if not scenarios:
         return None
@@ -142,14 +142,14 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
         lower.set_axis_off()
     for scenario, (upper, lower) in zip(scenarios, panels):
         for control, colour in (("operator", ORANGE), ("autonomy", GREY), ("shared", BLUE)):
-            some = sorted((r for r in rows if (r["scenario"], r["control"]) == (scenario, control)), key=lambda r: r["latency_s"])
-            if not some:
+            group = sorted((r for r in rows if (r["scenario"], r["control"]) == (scenario, control)), key=lambda r: r["latency_s"])
+            if not group:
                 continue
-            at, share = (np.array(v) for v in zip(*((1e3 * r["latency_s"], r["failures"] / r["episodes"]) for r in some)))
-            ends = np.array([r["failures_95"] for r in some]).T
-            _draw_intervals(upper, at, share, ends, colour, control)
+            at, share = (np.array(v) for v in zip(*((1e3 * r["latency_s"], r["failures"] / r["episodes"]) for r in group)))
+            limits = np.array([r["failures_95"] for r in group]).T
+            _draw_intervals(upper, at, share, limits, colour, control)
             if control == "shared":
-                lower.plot(at, [r["mean_k"] for r in some], color=colour, marker="o", ms=3.5, lw=1.2)
+                lower.plot(at, [r["mean_k"] for r in group], color=colour, marker="o", ms=3.5, lw=1.2)
         upper.set_title(scenario.replace("_", " "), fontsize=10)
         upper.set_ylim(-0.03, 1.03)
         lower.set_xlabel("latency of the link [ms]")
@@ -162,7 +162,7 @@ def draw_sharing(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_impacts(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draws the closing speed of each run's impact by scenario and driver, and in how many runs nothing is hit; None without runs."""
+    """Draws the impact speed of each run by scenario and driver, and the number of runs without impact; None without runs."""
     scenarios = list(dict.fromkeys(run["scenario"] for run in runs))
     if not scenarios:
         return None
@@ -172,11 +172,11 @@ def draw_impacts(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
     for i, (driver, colour, marker) in enumerate(drivers):
         label: str | None = driver
         for row, scenario in enumerate(scenarios):
-            own = [run for run in runs if (run["scenario"], run["driver"]) == (scenario, driver)]
-            if own:
-                speeds, height = [run["impact"] for run in own if run["collision"]], row + 0.25 * (i - 1)
+            group = [run for run in runs if (run["scenario"], run["driver"]) == (scenario, driver)]
+            if group:
+                speeds, height = [run["impact"] for run in group if run["collision"]], row + 0.25 * (i - 1)
                 axis.plot(speeds, [height] * len(speeds), marker, color=colour, ms=4.5, mfc="none", label=label)
-                axis.text(-0.2, height, f"{len(own) - len(speeds)} of {len(own)}", color=colour, ha="right", va="center", fontsize=7)
+                axis.text(-0.2, height, f"{len(group) - len(speeds)} of {len(group)}", color=colour, ha="right", va="center", fontsize=7)
                 label = None
     axis.axvline(0.0, color="0.8", lw=0.8)
     axis.set_yticks(range(len(scenarios)), [scenario.replace("_", " ") for scenario in scenarios])
@@ -187,7 +187,7 @@ def draw_impacts(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 
 def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draws the largest path error and the least clearance over the delay, and the slalom's paths with the largest one."""
+    """Draws the largest path error and the least clearance over the delay, and the slalom's paths at the largest delay."""
     figure = Figure(figsize=(10.0, 5.4), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=(1.3, 1.0))
     upper, lower = parts
@@ -224,8 +224,7 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
 
 
 def draw_lane_changes(climbs: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draws the distance of a corner outside of the corridor over the speed, with failures marked, and the paths at the highest speed
-    passed."""
+    """Draws the excursion from the corridor over the speed, with failures marked, and the paths at the highest speed passed."""
     names = list(dict.fromkeys(climb["scenario"] for climb in climbs))
     figure = Figure(figsize=(10.0, 2.9 * len(names)), layout="constrained")
     colours = {(0.0, True): VEHICLE, (0.2, True): GOAL, (0.2, False): SEEN}
@@ -294,11 +293,11 @@ def draw_spin_outs(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     axes = figure.subplots(1, len(manoeuvres), squeeze=False, sharey=True)[0]
     for axis, name in zip(axes, manoeuvres):
         for shift, (spacing, (label, colour)) in zip((0.96, 1.0, 1.04), OBSERVED.items()):
-            some = sorted((row for row in rows if (row["manoeuvre"], row["observation_spacing_m"]) == (name, spacing)),
-                          key=lambda row: float(row["patch_length_m"]))
-            share = np.array([row["spin_out_probability"] for row in some])
-            ends = np.array([row["interval"] for row in some]).reshape(-1, 2).T
-            _draw_intervals(axis, np.array([shift * row["patch_length_m"] for row in some]), share, ends, colour, label)
+            group = sorted((row for row in rows if (row["manoeuvre"], row["observation_spacing_m"]) == (name, spacing)),
+                           key=lambda row: float(row["patch_length_m"]))
+            share = np.array([row["spin_out_probability"] for row in group])
+            limits = np.array([row["interval"] for row in group]).reshape(-1, 2).T
+            _draw_intervals(axis, np.array([shift * row["patch_length_m"] for row in group]), share, limits, colour, label)
         axis.set(title=name.replace("_", " "), xscale="log", xlabel="patch length [m]")
         axis.set_xticks(friction.PATCHES, [f"{patch:g}" for patch in friction.PATCHES])
         axis.minorticks_off()
@@ -325,8 +324,8 @@ def draw_convergence(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
     middle.set_xticks(per_patch, [f"{nodes:g}" for nodes in per_patch])
     middle.minorticks_off()
     for spacing, (label, colour) in OBSERVED.items():
-        some = [run for run in runs if run["kind"] == "drive" and run["spacing"] == spacing]
-        right.loglog([run["nodes"] for run in some], [1e3 * run["fields_seconds"] / run["samples"] for run in some], "o", color=colour,
+        drives = [run for run in runs if run["kind"] == "drive" and run["spacing"] == spacing]
+        right.loglog([run["nodes"] for run in drives], [1e3 * run["fields_seconds"] / run["samples"] for run in drives], "o", color=colour,
                      ms=4, label=label)
     right.set(xlabel="nodes", ylabel="time to draw a field [ms]", xlim=(2e3, 2e5))
     right.minorticks_off()

@@ -1,4 +1,4 @@
-"""Study of what a radar adds to the LIDAR: moving obstacles in closed loop, in the open and from behind a parked van."""
+"""Study of the benefit of a radar beside the LIDAR: crossing obstacles in closed loop, in the open and from behind a parked van."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lfdm_lab.studies import STUDIES
+from lfdm_lab.studies import STUDIES, grouped
 from lfdm_lab.studies.driving import CACHE_DEPENDENCIES as DRIVING
 from lfdm_lab.studies.driving import make_driver
 from lfdm_ros.cache_key import cache_key
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar")
-SPEEDS = {"open": (2.0, 5.0, 8.0, 11.0), "cyclist": (4.0, 8.0), "car": (4.0, 8.0, 12.0)}  # [m/s] of what crosses
+SPEEDS = {"open": (2.0, 5.0, 8.0, 11.0), "cyclist": (4.0, 8.0), "car": (4.0, 8.0, 12.0)}  # [m/s] of the crossing obstacle
 SENSORS = ("lidar", "lidar + radar")
-KNOWN = 1.0  # [m/s] error of a velocity that is known
+MAX_VELOCITY_ERROR = 1.0  # [m/s] of a velocity that counts as known
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """A run: where something crosses, at a speed [m/s]; by which sensors it is seen; the seed sets noise and the moment of the crossing."""
+    """A run: place and speed [m/s] of the crossing, sensors, and the seed of noise and time of the crossing."""
 
     place: str
     speed: float
@@ -51,10 +51,10 @@ def meetings(seeds: int, vehicle: str = "hmmwv") -> list[Meeting]:
 
 
 def scenario(meeting: Meeting) -> Scenario:
-    """Makes the scenario; the first obstacle is the one that crosses.
+    """Creates the scenario; the first obstacle is the crossing one.
 
-    open: as the course moving_obstacle. cyclist, car: at 12 and 16 m/s past a van that is parked at the left, from behind whose front they
-    come, so that they would be met by a vehicle that drives straight on.
+    open: as the course moving_obstacle. cyclist, car: past a van parked on the left at 12 and 16 m/s; they emerge in front of it, on
+    collision course with a vehicle that drives straight on.
     """
     early = float(np.random.default_rng(meeting.seed).uniform(-0.4, 0.4))  # [s]
     if meeting.place == "open":
@@ -77,8 +77,8 @@ def box(x0: float, x1: float, y0: float, y1: float, **others: Any) -> Polygon:
     return Polygon(np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]), **others)
 
 
-class _Watched:
-    """A controller, with the times at which what crosses was first given to it, and first with a velocity that is known."""
+class _ObservedController:
+    """A controller; records the times of the first detection of the crossing obstacle, and of the first one with a known velocity."""
 
     def __init__(self, controller: Any, crossing: Circle | Polygon) -> None:
         self._controller, self._velocity = controller, np.array([crossing.vx, crossing.vy])
@@ -86,7 +86,7 @@ class _Watched:
             self._middle, self._size = np.array([crossing.x, crossing.y]), crossing.radius
         else:
             self._middle, self._size = crossing.vertices.mean(axis=0), 2.4
-        self.now, self.seen, self.known = 0.0, math.nan, math.nan
+        self.now, self.detected, self.known = 0.0, math.nan, math.nan
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._controller, name)
@@ -97,21 +97,21 @@ class _Watched:
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
         self._controller.update_obstacles(obstacles)
-        place = self._middle + obstacles.time * self._velocity
-        near = np.hypot(*(obstacles.centres - place).T) < self._size + 0.5
+        position = self._middle + obstacles.time * self._velocity
+        near = np.hypot(*(obstacles.centres - position).T) < self._size + 0.5
         if near.any():
-            self.seen = self.now if math.isnan(self.seen) else self.seen
-            if math.isnan(self.known) and (np.hypot(*(obstacles.velocities[near] - self._velocity).T) < KNOWN).any():
+            self.detected = self.now if math.isnan(self.detected) else self.detected
+            if math.isnan(self.known) and (np.hypot(*(obstacles.velocities[near] - self._velocity).T) < MAX_VELOCITY_ERROR).any():
                 self.known = self.now
 
 
 def work(meeting: Meeting) -> dict[str, Any]:
-    """Drives a meeting; returns the result as JSON. Raises InputError: no such vehicle."""
-    vehicle, asked = load_vehicle(meeting.vehicle), scenario(meeting)
+    """Drives a meeting; returns the result as JSON. Raises InputError: unknown vehicle."""
+    vehicle, task = load_vehicle(meeting.vehicle), scenario(meeting)
     plant = PlantSettings.of(vehicle, seed=meeting.seed, radar=RadarSettings() if "radar" in meeting.sensors else None)
-    watched = _Watched(make_driver("mpc", vehicle, Settings(time_budget=0.0), plant.tyre), asked.world.obstacles[0])
-    found = summarise_run(asked, drive(vehicle, asked, watched, plant, patience=8.0))
-    return {**asdict(meeting), **found, "until_known": None if math.isnan(watched.known) else watched.known - watched.seen}
+    controller = _ObservedController(make_driver("mpc", vehicle, Settings(time_budget=0.0), plant.tyre), task.world.obstacles[0])
+    result = summarise_run(task, drive(vehicle, task, controller, plant, patience=8.0))
+    return {**asdict(meeting), **result, "until_known": None if math.isnan(controller.known) else controller.known - controller.detected}
 
 
 def key(meeting: Meeting) -> str:
@@ -124,7 +124,7 @@ def table(runs: Sequence[dict[str, Any]]) -> Table:
     heads = ["place", "speed [m/s]", "sensors", "runs", "collisions", "velocity known after [s], median (worst)",
              "least clearance [m], median (worst)", "time to the goal [s]"]
     rows = []
-    for (place, speed, sensors), group in _groups(runs).items():
+    for (place, speed, sensors), group in grouped(runs, "place", "speed", "sensors").items():
         known = [math.inf if run["until_known"] is None else run["until_known"] for run in group]
         clear = [run["least_clearance"] for run in group]
         times = [run["reached"] for run in group if run["reached"] is not None]
@@ -135,18 +135,12 @@ def table(runs: Sequence[dict[str, Any]]) -> Table:
 
 
 def draw(runs: Sequence[dict[str, Any]]) -> Figure:
-    """Draws medians and ranges, as `table` has them; of velocities those that became known."""
+    """Draws the medians and ranges of `table`, without velocities that stayed unknown."""
     panels = []
     for label, key in (("velocity known after [s]", "until_known"), ("least clearance [m]", "least_clearance")):
-        found = {name: [run[key] for run in group if run[key] is not None] for name, group in _groups(runs).items()}
-        values = [NamedValue(f"{place}, {speed:g} m/s, {sensors}", float(np.median(own)), min(own), max(own))
-                  for (place, speed, sensors), own in found.items() if own]
+        found = {name: [run[key] for run in group if run[key] is not None]
+                 for name, group in grouped(runs, "place", "speed", "sensors").items()}
+        values = [NamedValue(f"{place}, {speed:g} m/s, {sensors}", float(np.median(group)), min(group), max(group))
+                  for (place, speed, sensors), group in found.items() if group]
         panels.append((f"{label}, median and range", values))
     return draw_values(panels)
-
-
-def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, float, str], list[dict[str, Any]]]:
-    groups: dict[tuple[str, float, str], list[dict[str, Any]]] = {}
-    for run in runs:
-        groups.setdefault((run["place"], run["speed"], run["sensors"]), []).append(run)
-    return groups

@@ -1,8 +1,7 @@
-"""Comparison of an operator behind a link, the autonomy, and both together, on the same seeds.
+"""Comparison of a remote operator, the autonomy, and shared control, on the same seeds.
 
-Each run drives a scenario on the chassis of 18 degrees of freedom, also those among things that move (`movers`). The operator is
-simulated (`teleop.Operator`): published results with people can stand beside those found here, but are not the same. The same seed is the
-same operator, the same field and the same noise for all controls.
+Each run drives a scenario, also those of `movers`, on the 18-DOF chassis. The operator is simulated (`teleop.Operator`), so the results
+are not those of published experiments with people. All controls get the same operator, field and noise for a seed.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from lfdm_lab.studies import STUDIES, movers
-from lfdm_lab.studies.driving import Trial as Figured
-from lfdm_lab.studies.driving import figures
+from lfdm_lab.studies import STUDIES, format_number, grouped, movers
+from lfdm_lab.studies.driving import Trial, figures
 from lfdm_ros.cache_key import cache_key
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
@@ -40,19 +38,17 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 CACHE_DEPENDENCIES = (*movers.CACHE_DEPENDENCIES, "sharing", "teleop", f"{STUDIES}/sharing")
-LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] there and back
+LATENCIES = (0.0, 0.2, 0.5, 0.8)  # [s] round trip
 CONTROLS = OPERATOR, AUTONOMY, SHARED = "operator", "autonomy", "shared"
-BLIND = (-0.15, 0.5)  # [rad] bearings outside the view of a blind autonomy, from straight ahead, + left
-PATIENCE = 8.0  # [s] of standing after which a vehicle will not go on
-THREAT_GAP = 2.0  # [s] for which k stays below 1/2 between two threats
-OFFER = 2.0  # [s] of standing after which autonomy offers to drive on
-RISK = ("risk", "hidden")  # threats that are blended by; the second only where traffic may be hidden
+BLIND_SECTOR = (-0.15, 0.5)  # [rad] bearings that a blind autonomy does not detect, from straight ahead, + left
+THREAT_GAP = 2.0  # [s] minimum time of k below 1/2 between two threats
+RISK_THREATS = ("risk", "hidden")  # threat components of the shared control; the second only acts where occluded traffic is expected
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Scenario of a drive, by the name of a file or among things that move, density of its field, changes of the vehicle that the autonomy
-    knows of and no operator feels, and settings of the controller."""
+    """Scenario of a drive (name of a file, or of `movers`), density of its obstacle field, changes of the vehicle that are known to the
+    autonomy but not to the operator, and settings of the controller."""
 
     scenario: str
     seeded: bool = False
@@ -60,14 +56,11 @@ class Setting:
     changes: tuple[str, ...] = ()
     controller: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def moves(self) -> bool:
-        return self.scenario in movers.SCENARIOS
-
     def load(self, seed: int) -> Scenario:
         """Returns the scenario of a seed."""
-        return movers.scenario_of(self.scenario, seed) if self.moves else load_scenario(
-            self.scenario, seed if self.seeded else None, self.density)
+        if self.scenario in movers.SCENARIOS:
+            return movers.scenario_of(self.scenario, seed)
+        return load_scenario(self.scenario, seed if self.seeded else None, self.density)
 
 
 SCENARIOS = {
@@ -75,20 +68,20 @@ SCENARIOS = {
     "obstacle_field": Setting("obstacle_field_40", seeded=True, density=2.0),
     "slippery_curve": Setting("curve", changes=("friction_scale=0.45",), controller={"path_lateral_acceleration": 2.0}),
 }
-MOVERS = {name: Setting(name, seeded=True, changes=movers.CHANGES.get(name, ())) for name in movers.SCENARIOS}
-KNOWN = SCENARIOS | MOVERS
+MOVERS = {name: Setting(name, seeded=True, changes=movers.VEHICLE_CHANGES.get(name, ())) for name in movers.SCENARIOS}
+ALL_SETTINGS = SCENARIOS | MOVERS
 
 
 @dataclass(frozen=True)
 class SharingRun:
-    """One run. Plain data, so it can go to another process. threats: components, without "risk" the baselines of an ablation; mode: of
-    the sharing; blind: the autonomy does not see what lies at bearings BLIND; changes: of the components' settings."""
+    """One run; plain data for other processes. threats: components, without "risk" the baselines of an ablation; changes: of the
+    components' settings; mode: of the sharing; blind: the autonomy detects nothing in BLIND_SECTOR."""
 
     scenario: str
     control: str
     latency: float
     seed: int
-    threats: tuple[str, ...] = RISK
+    threats: tuple[str, ...] = RISK_THREATS
     changes: tuple[str, ...] = ()
     mode: str = BLEND
     blind: bool = False
@@ -96,11 +89,11 @@ class SharingRun:
 
 def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequence[str] = tuple(SCENARIOS),
            controls: Sequence[str] = CONTROLS) -> list[SharingRun]:
-    """Returns drives by every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once. Raises
-    InputError: no such scenario or control, or a latency that is none."""
-    for name, known in (*((s, KNOWN) for s in scenarios), *((c, CONTROLS) for c in controls)):
-        if name not in known:
-            raise InputError(f"there is no '{name}'{suggest(name, known, 'choose from: ')}")
+    """Returns drives of every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once. Raises
+    InputError: unknown scenario or control, or latency out of range."""
+    for name, choices in (*((s, ALL_SETTINGS) for s in scenarios), *((c, CONTROLS) for c in controls)):
+        if name not in choices:
+            raise InputError(f"there is no '{name}'{suggest(name, choices, 'choose from: ')}")
     for latency in latencies:
         if not 0.0 <= latency <= 2.0:
             raise InputError(f"latency is {latency:g} s; give 0 to 2")
@@ -108,12 +101,12 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
             for latency in (latencies if control != AUTONOMY else latencies[:1])]
 
 
-# Variants of the threat, its components and the intention they assume, beside the risk that is blended in.
+# Variants of threat components and assumed intention, compared with RISK_THREATS.
 ABLATION: Mapping[str, dict[str, Any]] = {
     "sideslip": {"threats": ("sideslip",)}, "demand": {"threats": ("demand",)}, "clearance": {"threats": ("clearance",)},
     "load_transfer": {"threats": ("load_transfer",)}, "reacting": {"changes": ("risk.intention=reacting",)},
     "predicted": {"changes": ("risk.intention=predicted",)}}
-ABLATED = 0.5  # [s] latency at which they are compared
+ABLATION_LATENCY = 0.5  # [s] at which they are compared
 
 
 def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[SharingRun]:
@@ -133,34 +126,34 @@ def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[SharingR
 
 def key(item: SharingRun) -> str:
     """Hashes all that a result depends on."""
-    setting = KNOWN[item.scenario]
-    return cache_key({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity,
-                   "scenario": "" if setting.moves else find_config("scenarios", setting.scenario).read_text(encoding="utf-8")},
-                  CACHE_DEPENDENCIES)
+    setting = ALL_SETTINGS[item.scenario]
+    file = "" if setting.scenario in movers.SCENARIOS else find_config("scenarios", setting.scenario).read_text(encoding="utf-8")
+    return cache_key({"item": asdict(item), "setting": asdict(setting), "vehicle": load_vehicle(VEHICLE).identity, "scenario": file},
+                     CACHE_DEPENDENCIES)
 
 
-def work(item: SharingRun, bag_of: movers.BagOf | None = None) -> dict[str, Any]:
-    """Drives, and records where it has a bag; returns the result as JSON."""
-    notes = Notes()
-    return figures_of(item, *driven(item, notes, bag_of), notes)
+def work(item: SharingRun, make_bag: movers.BagFactory | None = None) -> dict[str, Any]:
+    """Drives, records if `make_bag` is given, and returns the result as JSON."""
+    log = DecisionLog()
+    return figures_of(item, *drive_item(item, log, make_bag), log)
 
 
 def bag_name(item: SharingRun) -> str:
-    """Returns the name of a bag of the run; empty: it is not shared, or by a variant."""
+    """Returns the name of a run's bag; empty: not recorded, as all but shared control with RISK_THREATS."""
     return f"{item.scenario}_{item.latency:g}_{item.seed}" if item == SharingRun(item.scenario, SHARED, item.latency, item.seed) else ""
 
 
-def driven(item: SharingRun, notes: Notes, bag_of: movers.BagOf | None = None) -> tuple[Scenario, Run, Driver]:
+def drive_item(item: SharingRun, log: DecisionLog, make_bag: movers.BagFactory | None = None) -> tuple[Scenario, Run, Driver]:
     """Drives; returns the scenario, the run, and the driver."""
-    setting = KNOWN[item.scenario]
+    setting = ALL_SETTINGS[item.scenario]
     vehicle = load_vehicle(VEHICLE, setting.changes)
     scenario = setting.load(item.seed)
-    driver = make_driver(item, vehicle, notes)
-    return scenario, movers.recorded(vehicle, scenario, driver, PlantSettings(model=CHASSIS, seed=item.seed), bag_of), driver
+    driver = make_driver(item, vehicle, log)
+    return scenario, movers.drive_recorded(vehicle, scenario, driver, PlantSettings(model=CHASSIS, seed=item.seed), make_bag), driver
 
 
-class Notes:
-    """Notes of each decision: times [s], k, the operator's steering, and the time that the risk took [ms]."""
+class DecisionLog:
+    """Log of decisions: times [s], k, the operator's steering, computing time of the risk [ms]."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -168,126 +161,123 @@ class Notes:
         self.steering: list[float] = []
         self.risk_ms: list[float] = []
 
-    def take(self, decision: SharedDecision) -> None:
+    def record(self, decision: SharedDecision) -> None:
         self.times.append(decision.time)
         self.k.append(decision.k)
         self.steering.append(0.0 if decision.operator is None else decision.operator.steering)
-        said = decision.threat.assessments.get("risk")
-        if said is not None:
-            self.risk_ms.append(1e3 * said.seconds)
+        assessment = decision.threat.assessments.get("risk")
+        if assessment is not None:
+            self.risk_ms.append(1e3 * assessment.seconds)
 
 
-def make_driver(item: SharingRun, vehicle: Vehicle, notes: Notes) -> Driver:
-    """Makes the driver. Raises InputError for threats or changes that there are not."""
-    settings = Settings(time_budget=0.0, **KNOWN[item.scenario].controller)
+def make_driver(item: SharingRun, vehicle: Vehicle, log: DecisionLog) -> Driver:
+    """Creates the driver. Raises InputError: unknown threats or changes."""
+    settings = Settings(time_budget=0.0, **ALL_SETTINGS[item.scenario].controller)
     operator: Driver | None = None
     if item.control in (OPERATOR, SHARED):
         link = NetworkLinkSettings(delay=0.5 * item.latency)
-        # The operator's hands move between two cycles of the controller only as often as these are.
-        person = Operator(load_vehicle(VEHICLE), OperatorSettings(period=settings.period), item.seed)
-        operator = RemoteDriver.over(person, link, link, item.seed)
+        # The operator model advances once per cycle of the controller.
+        model = Operator(load_vehicle(VEHICLE), OperatorSettings(period=settings.period), item.seed)
+        operator = RemoteDriver.over(model, link, link, item.seed)
         if item.control == OPERATOR:
             return operator
     controller = (Blinded if item.blind else Controller)(vehicle, settings, limits_of(vehicle, settings))
     if item.control == AUTONOMY:
         return controller
     components = make_components(item.threats, item.changes)
-    arbiter = AuthorityArbiter(vehicle, SharingSettings(mode=item.mode, period=0.06, offer_after=OFFER), components)
-    return SharedDriver(arbiter, operator, controller, notes.take)
+    arbiter = AuthorityArbiter(vehicle, SharingSettings(mode=item.mode, period=0.06, offer_after=2.0), components)
+    return SharedDriver(arbiter, operator, controller, log.record)
 
 
 class Blinded(Controller):
-    """A controller that does not see obstacles at bearings BLIND from the vehicle's position when they were seen."""
+    """A controller that ignores obstacles in BLIND_SECTOR, seen from the vehicle's pose at the last cycle."""
 
-    eye = (0.0, 0.0, 0.0)
+    pose = (0.0, 0.0, 0.0)
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
-        x, y, yaw = self.eye
+        x, y, yaw = self.pose
         bearing = np.arctan2(obstacles.centres[:, 1] - y, obstacles.centres[:, 0] - x) - yaw
         bearing = np.arctan2(np.sin(bearing), np.cos(bearing))
-        super().update_obstacles(obstacles.where((bearing < BLIND[0]) | (bearing > BLIND[1])))
+        super().update_obstacles(obstacles.where((bearing < BLIND_SECTOR[0]) | (bearing > BLIND_SECTOR[1])))
 
     def cycle(self, now: float, measured: Measured | None = None) -> Cycle:
         if measured is not None:
             x, y, yaw = (float(measured.values[name]) for name in ("x", "y", "yaw"))
-            self.eye = x, y, yaw
+            self.pose = x, y, yaw
         return super().cycle(now, measured)
 
 
-def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, notes: Notes) -> dict[str, Any]:
-    """Returns the result as JSON; SI. steering_effort: root mean square of the rate of the operator's steering, or the vehicle's [1/s]."""
-    setting = KNOWN[item.scenario]
-    trial = Figured(setting.scenario, item.seed, "mpc", Settings(), vehicle=VEHICLE, changes=setting.changes, density=setting.density)
-    found = figures(trial, scenario, run)
+def figures_of(item: SharingRun, scenario: Scenario, run: Run, driver: Driver, log: DecisionLog) -> dict[str, Any]:
+    """Returns the result as JSON, in SI units; steering_effort: RMS steering rate of the operator, or of the vehicle [1/s]."""
+    setting = ALL_SETTINGS[item.scenario]
+    trial = Trial(setting.scenario, item.seed, "mpc", Settings(), vehicle=VEHICLE, changes=setting.changes, density=setting.density)
+    result = figures(trial, scenario, run)
     for name in ("cycle_us", "controller", "compensate", "delay", "cycle_ms"):
-        del found[name]
+        del result[name]
     period = driver.settings.period
-    steering = np.array(notes.steering) if notes.times else run.commands[:, 0]
-    return {**found, "scenario": item.scenario, "control": item.control, "latency_s": item.latency, "seed": item.seed,
+    steering = np.array(log.steering) if log.times else run.commands[:, 0]
+    return {**result, "scenario": item.scenario, "control": item.control, "latency_s": item.latency, "seed": item.seed,
             "threats": list(item.threats), "changes": list(item.changes), "mode": item.mode, "blind": item.blind,
-            "failure": movers.judged(movers.Drive(item.scenario, item.control, item.seed), found),
-            "k_crossings": int(np.count_nonzero(np.diff(np.array(notes.k) > 0.5))),
-            "k_crossings_of_one_threat": crossings_of_one_threat(notes.times, notes.k),
-            "mean_k": float(np.mean(notes.k)) if notes.k else float(item.control == AUTONOMY),
+            "failure": movers.classify_failure(movers.Drive(item.scenario, item.control, item.seed), result),
+            "k_crossings": int(np.count_nonzero(np.diff(np.array(log.k) > 0.5))),
+            "k_crossings_of_one_threat": crossings_of_one_threat(log.times, log.k),
+            "mean_k": float(np.mean(log.k)) if log.k else float(item.control == AUTONOMY),
             "steering_effort": float(np.sqrt(np.mean(np.square(np.diff(steering) / period)))) if len(steering) > 1 else 0.0,
-            "risk_ms_p50": float(np.median(notes.risk_ms)) if notes.risk_ms else None}
+            "risk_ms_p50": float(np.median(log.risk_ms)) if log.risk_ms else None}
 
 
 def crossings_of_one_threat(times: Sequence[float], k: Sequence[float]) -> int:
-    """Returns how often k (n,) at times (n,) [s] passes 1/2 at most in one threat: a threat ends where k stays below for THREAT_GAP. From
-    above 1/2, where it is until the operator's first command, it falls for no threat."""
-    high, most, here, fell = np.array(k) > 0.5, 0, 0, -math.inf
+    """Returns the largest number of crossings of 1/2 by k (n,) at times (n,) [s] within one threat; a threat ends when k stays below for
+    THREAT_GAP. The first fall, at the operator's first command, does not count."""
+    high, largest, current, last_fall = np.array(k) > 0.5, 0, 0, -math.inf
     for i in (np.flatnonzero(np.diff(high)) + 1).tolist()[int(high[:1].any()):]:
         if high[i]:
-            here = 1 if times[i] - fell > THREAT_GAP else here + 1
+            current = 1 if times[i] - last_fall > THREAT_GAP else current + 1
         else:
-            here, fell = here + 1, times[i]
-        most = max(most, here)
-    return most
+            current, last_fall = current + 1, times[i]
+        largest = max(largest, current)
+    return largest
 
 
 # -- Results ------------------------------------------------------------------------------------------------------------------
 
 
 def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns one row for each scenario, control, latency, set of components and changes of them, mode and blindness; failures with their
-    95 % interval; mean_k of all runs, and k_where_fine of those whose operator does not fail alone: interference where nothing asks for it.
-    stands: of the failures those that only do not arrive; worse: seeds on which the shared run ends worse than the better of operator and
-    autonomy alone; k_crossings: how often k passes 1/2 in a run, the mean and the most, and in
-    one threat: the mean of the runs' most, and the most.
-    against_risk: of the seeds on which one of this and the risk that is blended in fails and the other does not, how often it is this one,
-    how often the risk, and the probability of as uneven a count or more if neither were better (McNemar 1947, exact)."""
-    fine = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
-    alone = {(run["control"], run["scenario"], run["latency_s"] if run["control"] == OPERATOR else None, run["seed"]): ends(run)
+    """Returns one row for each scenario, control, latency, components with their changes, mode and blindness.
+
+    failures_95: interval of their share; stands: failures that only do not arrive; worse: seeds on which the shared run ends worse than the
+    better of operator and autonomy alone; k_crossings: of 1/2 by k in a run, mean and maximum; k_crossings_of_one_threat: the same of each
+    run's maximum within a threat; k_where_fine: mean k of the runs whose operator does not fail alone (needless interference);
+    against_risk: seeds on which only this variant fails, on which only RISK_THREATS fail, and the p-value (McNemar 1947, exact).
+    """
+    solved_alone = {(run["scenario"], run["latency_s"], run["seed"]) for run in runs if run["control"] == OPERATOR and not run["failure"]}
+    alone = {(run["control"], run["scenario"], run["latency_s"] if run["control"] == OPERATOR else None, run["seed"]): outcome_rank(run)
              for run in runs if run["control"] != SHARED and not run["blind"]}
     by_risk = {(run["scenario"], run["latency_s"], run["seed"]): bool(run["failure"]) for run in runs if variant(run) == "risk"}
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for run in runs:
-        which = (run["scenario"], run["control"], run["latency_s"], tuple(run["threats"]), tuple(run["changes"]), run["mode"], run["blind"])
-        groups.setdefault(which, []).append(run)
+    groups = grouped(runs, "scenario", "control", "latency_s", "threats", "changes", "mode", "blind")
     rows = []
-    for (scenario, control, latency, threats, changes, mode, blind), some in groups.items():
-        n, failed = len(some), sum(bool(run["failure"]) for run in some)
-        errors = [run["largest_error"] for run in some if run["largest_error"] is not None]
-        times = [run["reached"] for run in some if run["reached"] is not None]
-        needless = [run["mean_k"] for run in some if (scenario, latency, run["seed"]) in fine]
-        pairs = [(bool(run["failure"]), by_risk[scenario, latency, run["seed"]]) for run in some
+    for (scenario, control, latency, threats, changes, mode, blind), group in groups.items():
+        n, failed = len(group), sum(bool(run["failure"]) for run in group)
+        errors = [run["largest_error"] for run in group if run["largest_error"] is not None]
+        times = [run["reached"] for run in group if run["reached"] is not None]
+        needless = [run["mean_k"] for run in group if (scenario, latency, run["seed"]) in solved_alone]
+        pairs = [(bool(run["failure"]), by_risk[scenario, latency, run["seed"]]) for run in group
                  if control == SHARED and (scenario, latency, run["seed"]) in by_risk]
         worse, better = pairs.count((True, False)), pairs.count((False, True))
         rows.append({
             "scenario": scenario, "control": control, "latency_s": latency, "threats": list(threats), "changes": list(changes),
             "mode": mode, "blind": blind, "episodes": n, "failures": failed, "failures_95": binomial_interval(failed, n),
-            "collisions": sum(bool(run["collision"]) for run in some), "lifts": sum(run["lifted"] > 0.0 for run in some),
-            "stands": sum(ends(run) == LATE for run in some), "worse": sorted(
-                run["seed"] for run in some if control == SHARED and ends(run) > min(
+            "collisions": sum(bool(run["collision"]) for run in group), "lifts": sum(run["lifted"] > 0.0 for run in group),
+            "stands": sum(outcome_rank(run) == LATE for run in group), "worse": sorted(
+                run["seed"] for run in group if control == SHARED and outcome_rank(run) > min(
                     alone.get((OPERATOR, scenario, latency, run["seed"]), HARM), alone.get((AUTONOMY, scenario, None, run["seed"]), HARM))),
-            **{name: [float(np.mean([run[name] for run in some])), max(run[name] for run in some)]
+            **{name: [float(np.mean([run[name] for run in group])), max(run[name] for run in group)]
                for name in ("k_crossings", "k_crossings_of_one_threat")},
             "goals": len(times), "time_s": float(np.median(times)) if times else math.nan,
             "path_error_m": float(np.median(errors)) if errors else math.nan,
-            "mean_speed": float(np.mean([run["mean_speed"] for run in some])), "mean_k": float(np.mean([run["mean_k"] for run in some])),
+            "mean_speed": float(np.mean([run["mean_speed"] for run in group])), "mean_k": float(np.mean([run["mean_k"] for run in group])),
             "k_where_fine": float(np.mean(needless)) if needless else math.nan,
-            "steering_effort": float(np.mean([run["steering_effort"] for run in some])),
+            "steering_effort": float(np.mean([run["steering_effort"] for run in group])),
             "against_risk": [worse, better, float(binomtest(worse, worse + better).pvalue) if worse + better else 1.0] if pairs else None})
     return rows
 
@@ -295,30 +285,30 @@ def summarise(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 LATE, HARM = 1, 2
 
 
-def ends(run: Mapping[str, Any]) -> int:
-    """Returns how a run ends: 0 well, LATE or standing, or with HARM."""
+def outcome_rank(run: Mapping[str, Any]) -> int:
+    """Ranks the outcome of a run: 0 success, LATE (or stopped), HARM."""
     return 0 if not run["failure"] else LATE if run["failure"] == "does not arrive" else HARM
 
 
 def variant(run: Mapping[str, Any]) -> str:
-    """Names the variant of a run or a row: "risk", one of ABLATION, or empty: neither, as where nothing is shared."""
+    """Returns the variant of a run or a row: "risk", one of ABLATION, or empty, as without shared control."""
     if run["control"] != SHARED or run["blind"]:
         return ""
-    made = {"threats": tuple(run["threats"]), "changes": tuple(run["changes"]), "mode": run["mode"]}
-    usual: dict[str, Any] = {"threats": RISK, "changes": (), "mode": BLEND}
-    return next((name for name, other in {"risk": {}, **ABLATION}.items() if made == usual | other), "")
+    setup = {"threats": tuple(run["threats"]), "changes": tuple(run["changes"]), "mode": run["mode"]}
+    standard: dict[str, Any] = {"threats": RISK_THREATS, "changes": (), "mode": BLEND}
+    return next((name for name, changes in {"risk": {}, **ABLATION}.items() if setup == standard | changes), "")
 
 
 def ablation_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Returns heads and rows of the variants of the threat, on the same seeds; none where nothing but the risk was driven."""
+    """Returns heads and rows of the variants of the threat on the same seeds; no rows if only RISK_THREATS were driven."""
     heads = ["scenario", "latency [s]", "threat by", "runs", "failures (95 %)", "collisions", "mean speed [m/s]", "mean k",
              "k where the operator alone does not fail", "fails where risk does not : the other way round"]
     names = ("risk", *ABLATION)
     cells = {(row["scenario"], row["latency_s"]) for row in rows if variant(row) in ABLATION}
     shown = [row for row in rows if (row["scenario"], row["latency_s"]) in cells and variant(row)]
-    ordered = sorted(shown, key=lambda r: (list(KNOWN).index(r["scenario"]), r["latency_s"], names.index(variant(r))))
+    ordered = sorted(shown, key=lambda r: (list(ALL_SETTINGS).index(r["scenario"]), r["latency_s"], names.index(variant(r))))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", variant(row), str(row["episodes"]), _failures(row), str(row["collisions"]),
-                    _number(row["mean_speed"], 1), _number(row["mean_k"], 2), _number(row["k_where_fine"], 2), _against(row)]
+                    format_number(row["mean_speed"], 1), format_number(row["mean_k"]), format_number(row["k_where_fine"]), _against(row)]
                    for row in ordered]
 
 
@@ -333,10 +323,6 @@ def _failures(row: Mapping[str, Any]) -> str:
     return f"{row['failures']} ({row['failures_95'][0]:.0%} to {row['failures_95'][1]:.0%})"
 
 
-def _number(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if math.isfinite(value) else "-"
-
-
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Returns heads and rows."""
     heads = ["scenario", "latency [s]", "control", "runs", "failures (95 %)", "of these only stand",
@@ -346,23 +332,23 @@ def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
 
     def name(row: Mapping[str, Any]) -> str:
         parts = [row["control"]] + ([row["mode"]] if row["mode"] != BLEND else []) + (["blind"] if row["blind"] else [])
-        if row["control"] == SHARED and row["threats"] != list(RISK):
+        if row["control"] == SHARED and row["threats"] != list(RISK_THREATS):
             parts.append("+".join(row["threats"]))
         return " ".join([*parts, *row["changes"]])
 
-    ordered = sorted(rows, key=lambda r: (list(KNOWN).index(r["scenario"]), r["latency_s"], CONTROLS.index(r["control"])))
+    ordered = sorted(rows, key=lambda r: (list(ALL_SETTINGS).index(r["scenario"]), r["latency_s"], CONTROLS.index(r["control"])))
     return heads, [[row["scenario"], f"{row['latency_s']:g}", name(row), str(row["episodes"]),
-                    _failures(row), str(row["stands"]), movers.counted(row["worse"]) if row["control"] == SHARED else "-",
+                    _failures(row), str(row["stands"]), movers.format_seeds(row["worse"]) if row["control"] == SHARED else "-",
                     *(f"{row[name][0]:.1f}, {row[name][1]}" if row["control"] == SHARED else "-"
                       for name in ("k_crossings", "k_crossings_of_one_threat")),
-                    str(row["collisions"]), str(row["lifts"]), _number(row["path_error_m"], 2),
-                    _number(row["time_s"], 1), _number(row["mean_speed"], 1), _number(row["steering_effort"], 2),
-                    _number(row["mean_k"], 2), _number(row["k_where_fine"], 2)] for row in ordered]
+                    str(row["collisions"]), str(row["lifts"]), format_number(row["path_error_m"]),
+                    format_number(row["time_s"], 1), format_number(row["mean_speed"], 1), format_number(row["steering_effort"]),
+                    format_number(row["mean_k"]), format_number(row["k_where_fine"])] for row in ordered]
 
 
-def helps(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Checks that sharing, by risk and blending, fails less often than the operator alone at every latency above 0 where the operator fails
-    at all, and nowhere more often."""
+def is_beneficial(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Checks that sharing by RISK_THREATS and blending fails less often than the operator alone at every latency above 0 at which the
+    operator fails, and never more often."""
     def failures(control: str) -> dict[tuple[str, float], float]:
         return {(r["scenario"], r["latency_s"]): r["failures"] / r["episodes"] for r in rows
                 if r["control"] == control and not r["blind"] and (control != SHARED or variant(r) == "risk")}

@@ -1,7 +1,7 @@
-"""Many calibrations that differ in one thing, and its effect: the prior of one unknown, or the bag.
+"""Sensitivity of a calibration to the prior of one unknown, or to the bag.
 
-priors: each prior is made wider and narrower. Results determined by the data stay; those that move were decided by the prior.
-bags: each bag is calibrated alone. Posteriors of one vehicle agree within their widths; chi2 is that of their weighted mean.
+priors: each prior is made wider and narrower; posteriors determined by the data stay, those determined by the prior move.
+bags: each bag is calibrated alone; posteriors of one vehicle agree within their widths; chi2 is that of their weighted mean.
 """
 
 import math
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy import stats
 
 from lfdm_lab.studies import STUDIES
@@ -20,6 +21,7 @@ from lfdm_lab.studies.resuming import carry_out
 from lfdm_ros import __version__
 from lfdm_ros.calibration import checkpoint, summary
 from lfdm_ros.calibration.checkpoint import result_key
+from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
 from lfdm_ros.calibration.results import stored_name
 from lfdm_ros.calibration.sbc import StudyProgress
 from lfdm_ros.calibration.stage import StageResult, run_stage
@@ -28,16 +30,17 @@ from lfdm_ros.inference.dataset import Recording, find_recordings, load_stage
 from lfdm_ros.inference.plan import CalibratedParameter, Nuisance, Recipe
 from lfdm_ros.inference.priors import Prior
 from lfdm_ros.models import get_model
+from lfdm_ros.reports import save_pictures
 from lfdm_ros.samplers.sampler import get_sampler
 from lfdm_ros.scheduling import Scheduler
 
 CACHE_DEPENDENCIES = (*checkpoint.CACHE_DEPENDENCIES, f"{STUDIES}/resuming", f"{STUDIES}/variants")
 FACTORS = (2.0, 0.5)  # of the width of a prior
-SAME_WIDTH = 1.1  # a prior that cannot be changed by more is not tried
-# The largest shift [posterior sd] and change of the sd from which a prior has a say, and decides. A prior that is as wide as the likelihood
-# makes the posterior 0.63 times as wide when halved; one five times as wide 0.95 times.
-SAY, DECIDE = (0.2, 1.1), (0.5, 1.25)
-LEVEL = 0.05  # probability that bags of one vehicle contradict each other in any unknown
+MIN_WIDTH_RATIO = 1.1  # smaller changes of a prior's width are not calculated
+# Shift [posterior sd] and ratio of sds from which the prior influences, and decides. A prior as wide as the likelihood makes the posterior
+# 0.63 times as wide when halved; one five times as wide 0.95 times.
+INFLUENCE, DECISION = (0.2, 1.1), (0.5, 1.25)
+LEVEL = 0.05  # significance level of a contradiction between bags of one vehicle, over all unknowns
 ORIGINAL = "as it is"
 
 Show = Callable[[StudyProgress], None]
@@ -45,7 +48,7 @@ Show = Callable[[StudyProgress], None]
 
 @dataclass(frozen=True)
 class Variant:
-    """One calibration; plain data, so it can go to another process."""
+    """One calibration; plain data for other processes."""
 
     name: str
     recipe: Recipe
@@ -74,14 +77,14 @@ def unknowns_of(recipe: Recipe) -> dict[str, CalibratedParameter | Nuisance]:
 
 
 def fit(variant: Variant) -> dict[str, Any]:
-    """Calibrates without the files of a calibration.
+    """Calibrates without writing files.
 
     Returns:
         unknowns: by name mean, sd, unit, prior, sd_over_prior_sd and mcse, the Monte Carlo error of the mean; warnings; evaluations;
-        seconds. Or error: why these recordings and priors cannot be calibrated.
+        seconds. Or error: the reason why these recordings and priors cannot be calibrated.
 
     Raises:
-        InputError: that is so of the calibration as it is.
+        InputError: the unchanged calibration (ORIGINAL) fails.
     """
     recipe, vehicle = variant.recipe, variant.recipe.start_vehicle
     began = time.perf_counter()
@@ -98,16 +101,16 @@ def fit(variant: Variant) -> dict[str, Any]:
         if variant.name == ORIGINAL:
             raise
         return {"error": str(error)}
-    told = summary.summarise(recipe, finished, seed=recipe.seed, draws=recipe.draws, chains=recipe.chains, interrupted=False)
+    report = summary.summarise(recipe, finished, seed=recipe.seed, draws=recipe.draws, chains=recipe.chains, interrupted=False)
     rows = {stored_name(stage["name"], name.replace("/", ".", 1)): row
-            for stage in told["stages"] for name, row in stage["parameters"].items()}
+            for stage in report["stages"] for name, row in stage["parameters"].items()}
     out = {}
     for name in unknowns_of(recipe):
         row = rows[name]
         errors = [row.get(key, math.nan) for key in ("mcse_mean", "mcse_genealogy")]
         out[name] = {**{key: row[key] for key in ("mean", "sd", "unit", "prior", "sd_over_prior_sd")},
                      "mcse": max((error for error in errors if math.isfinite(error)), default=0.0)}
-    return {"unknowns": out, "warnings": list(told["warnings"]), "evaluations": sum(stage["evaluations"] for stage in told["stages"]),
+    return {"unknowns": out, "warnings": list(report["warnings"]), "evaluations": sum(stage["evaluations"] for stage in report["stages"]),
             "seconds": time.perf_counter() - began}
 
 
@@ -136,7 +139,7 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
                  progress: Show | None = None) -> dict[str, Any]:
     """Calibrates as the recipe says (its sampler, draws, chains and seed), and with each prior twice and half as wide, one at a time.
 
-    Calibrations that an earlier study with the same settings finished are taken from `out`; results.json and priors.png are written there.
+    Calibrations of an earlier study with the same settings are taken from `out`; results.json and priors.png are written there.
 
     Returns:
         Content of results.json: for each unknown its posterior, verdict and text, and for each width the largest shift of any posterior
@@ -144,18 +147,18 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
 
     Raises:
         InputError: the recipe and the bags do not go together, or `out` cannot be written.
-        KeyboardInterrupt: stopped; results.json has what is done.
+        KeyboardInterrupt: stopped; results.json has the finished calibrations.
     """
     recordings = tuple(_absolute(find_recordings(bags)))
-    tried: dict[str, dict[float, Variant]] = {}
+    scaled: dict[str, dict[float, Variant]] = {}  # by name and ratio of widths
     for name, unknown in unknowns_of(recipe).items():
-        tried[name] = {}
+        scaled[name] = {}
         for factor in FACTORS:
             prior = unknown.prior.scaled(factor, *_limits(recipe, unknown))
-            real = prior.width() / unknown.prior.width()
-            if max(real, 1.0 / real) >= SAME_WIDTH:
-                tried[name][real] = Variant(f"{name} x {real:.3g}", _with_prior(recipe, name, prior), recordings)
-    variants = [Variant(ORIGINAL, recipe, recordings), *(variant for own in tried.values() for variant in own.values())]
+            ratio = prior.width() / unknown.prior.width()
+            if max(ratio, 1.0 / ratio) >= MIN_WIDTH_RATIO:
+                scaled[name][ratio] = Variant(f"{name} x {ratio:.3g}", _with_prior(recipe, name, prior), recordings)
+    variants = [Variant(ORIGINAL, recipe, recordings), *(variant for of_name in scaled.values() for variant in of_name.values())]
 
     def assess(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         original = found.get(ORIGINAL)
@@ -163,54 +166,62 @@ def study_priors(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: st
             return {}
         return {"warnings": original["warnings"], "unknowns": {
             name: sensitivity_of(name, unknowns_of(recipe)[name].prior, original["unknowns"],
-                               {factor: found[variant.name] for factor, variant in own.items() if variant.name in found},
-                               {factor: unknowns_of(variant.recipe)[name].prior for factor, variant in own.items()})
-            for name, own in tried.items()}}
+                                 {ratio: found[variant.name] for ratio, variant in of_name.items() if variant.name in found},
+                                 {ratio: unknowns_of(variant.recipe)[name].prior for ratio, variant in of_name.items()})
+            for name, of_name in scaled.items()}}
 
     return _study("priors", recipe, recordings, variants, Path(out), assess, plot_priors, scheduler, progress)
 
 
 def sensitivity_of(name: str, prior: Prior, original: Mapping[str, Any], found: Mapping[float, Mapping[str, Any]],
-                 priors: Mapping[float, Prior]) -> dict[str, Any]:
-    own = original[name]
-    tried, worst, worst_text = [], 0.0, ""
+                   priors: Mapping[float, Prior]) -> dict[str, Any]:
+    """Returns the posterior of an unknown, its verdict and text, and one row for each changed width of its prior.
+
+    Args:
+        original: posteriors with the recipe's priors, by unknown.
+        found: results of `fit`, by ratio of the prior's widths.
+        priors: changed priors, by the same ratio.
+    """
+    posterior = original[name]
+    rows, largest, largest_text = [], 0.0, ""
     for factor, result in found.items():
         row: dict[str, Any] = {"factor": factor, "prior": str(priors[factor]), "judged": False}
-        tried.append(row)
+        rows.append(row)
         if "error" in result:
             row["error"] = result["error"]
             continue
-        there = result["unknowns"]
-        shifts = {u: (there[u]["mean"] - before["mean"]) / before["sd"] for u, before in original.items()}
+        changed = result["unknowns"]
+        shifts = {u: (changed[u]["mean"] - before["mean"]) / before["sd"] for u, before in original.items()}
         of = max(shifts, key=lambda u: abs(shifts[u]))
-        chance = 2.0 * math.hypot(original[of]["mcse"], there[of]["mcse"]) / original[of]["sd"]
-        ratio = there[name]["sd"] / own["sd"]
-        row |= {"shift": shifts[of], "of": of, "chance": chance, "own_shift": shifts[name], "sd_ratio": ratio,
-                "judged": not _cut_off(prior, priors[factor], own)}
+        noise = 2.0 * math.hypot(original[of]["mcse"], changed[of]["mcse"]) / original[of]["sd"]
+        ratio = changed[name]["sd"] / posterior["sd"]
+        row |= {"shift": shifts[of], "of": of, "chance": noise, "own_shift": shifts[name], "sd_ratio": ratio,
+                "judged": not _cut_off(prior, priors[factor], posterior)}
         if not row["judged"]:
             continue
-        moved, widened = max(0.0, abs(shifts[of]) - chance) / DECIDE[0], abs(math.log(ratio)) / math.log(DECIDE[1])
-        if max(moved, widened) >= worst:
-            worst = max(moved, widened)
+        moved, widened = max(0.0, abs(shifts[of]) - noise) / DECISION[0], abs(math.log(ratio)) / math.log(DECISION[1])
+        if max(moved, widened) >= largest:
+            largest = max(moved, widened)
             effect = (f"moves {'it' if of == name else of} by {abs(shifts[of]):.2g} sd" if moved >= widened else
                       f"makes its posterior {ratio:.2f} times as wide")
-            worst_text = f"{_size(factor)} a prior {effect}"
-    judged = [row for row in tried if row["judged"]]
-    say = any(max(0.0, abs(row["shift"]) - row["chance"]) >= SAY[0] or abs(math.log(row["sd_ratio"])) >= math.log(SAY[1]) for row in judged)
+            largest_text = f"{_size(factor)} a prior {effect}"
+    judged = [row for row in rows if row["judged"]]
+    influences = any(max(0.0, abs(row["shift"]) - row["chance"]) >= INFLUENCE[0]
+                     or abs(math.log(row["sd_ratio"])) >= math.log(INFLUENCE[1]) for row in judged)
     if not judged:
         verdict, text = "not tested", "not tested: no other width of the prior can be tried"
-    elif worst >= 1.0:
-        verdict, text = "prior", f"the prior decides: {worst_text}"
-    elif say:
-        verdict, text = "both", f"the prior has a say: {worst_text}"
+    elif largest >= 1.0:
+        verdict, text = "prior", f"the prior decides: {largest_text}"
+    elif influences:
+        verdict, text = "both", f"the prior has a say: {largest_text}"
     else:
-        most = max(abs(row["shift"]) for row in judged)
-        verdict, text = "data", f"the data decide: no other width of its prior moves anything by more than {max(most, 0.005):.2f} sd"
-    return {**own, "verdict": verdict, "text": text, "tried": tried}
+        shift = max(abs(row["shift"]) for row in judged)
+        verdict, text = "data", f"the data decide: no other width of its prior moves anything by more than {max(shift, 0.005):.2f} sd"
+    return {**posterior, "verdict": verdict, "text": text, "tried": rows}
 
 
 def _cut_off(prior: Prior, narrowed: Prior, posterior: Mapping[str, float]) -> bool:
-    # Half of a uniform range may leave out what the data say clearly: that such a prior would be wrong does not show that this one decides.
+    # Half of a uniform range may exclude a well-determined posterior: that narrower prior is wrong, and shows nothing about this one.
     if not prior.flat or narrowed.width() >= prior.width() or posterior["sd_over_prior_sd"] > 0.5:
         return False
     lower, upper = narrowed.bounds()
@@ -228,8 +239,8 @@ def study_bags(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str 
                progress: Show | None = None) -> dict[str, Any]:
     """Calibrates each bag alone, as the recipe says, and compares the posteriors.
 
-    A recording of the recipe that is a pattern or a list is that bag alone. Bags that a stage does not want, or that cannot be calibrated,
-    are left out and named. The prior is in each posterior: bags that tell little agree by it. Calibrations are kept as in `study_priors`.
+    A pattern or a list of recordings in the recipe is reduced to that bag. Bags that a stage does not use, or that cannot be calibrated,
+    are left out and named. Each posterior contains the prior, so uninformative bags agree. Calibrations are stored as in `study_priors`.
 
     Returns:
         Content of results.json: for each unknown mean and sd by bag, their weighted mean, chi2 with p, and `apart`, the bags that do not
@@ -237,7 +248,7 @@ def study_bags(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str 
 
     Raises:
         InputError: fewer than two bags can be calibrated alone, or `out` cannot be written.
-        KeyboardInterrupt: stopped; results.json has what is done.
+        KeyboardInterrupt: stopped; results.json has the finished calibrations.
     """
     recordings = _absolute(find_recordings(bags))
     left_out: dict[str, str] = {}
@@ -271,7 +282,7 @@ def study_bags(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str 
 
 
 def _only(recipe: Recipe, recording: str) -> Recipe:
-    # A list names recordings that are needed together: here the one that this bag holds.
+    # A list names recordings that are needed together: keep the one in this bag.
     stages = [replace(stage, segments=tuple(replace(segment, recordings=tuple(
         name for name in segment.recordings if replace(segment, recordings=(name,)).wants(recording))) for segment in stage.segments))
         for stage in recipe.stages]
@@ -292,13 +303,13 @@ def _agreement(rows: Mapping[str, Mapping[str, Any]], level: float) -> dict[str,
         worst = min(range(len(rest)), key=lambda k: _together(means[np.delete(rest, k)], sds[np.delete(rest, k)])[2])
         apart.append(names[rest[worst]])
         rest = np.delete(rest, worst)
-    told = min(float(row["sd_over_prior_sd"]) for row in rows.values()) <= summary.CONTRACTION_LIMIT
+    informed = min(float(row["sd_over_prior_sd"]) for row in rows.values()) <= summary.CONTRACTION_LIMIT
     if len(apart) == len(names):
         text = f"{' and '.join(names)} contradict each other"
     elif apart:
         text = f"{', '.join(sorted(apart, key=names.index))} contradict{'s' if len(apart) == 1 else ''} the others"
     else:
-        text = "the bags agree" if told else "no bag tells it: what agrees is the prior"
+        text = "the bags agree" if informed else "no bag tells it: what agrees is the prior"
     return {"unit": next(iter(rows.values()))["unit"], "bags": {name: dict(row) for name, row in rows.items()}, "mean": mean, "sd": sd,
             "chi2": chi2, "p": p, "apart": sorted(apart, key=names.index), "text": text}
 
@@ -344,8 +355,6 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
         outcome.update(assess({variants[i].name: result for i, result in found.items()}))
         summary.write_json(directory / "results.json", outcome)
         if outcome.get("unknowns"):
-            from lfdm_ros.reports import save_pictures
-
             save_pictures(plot(outcome), directory / study)
 
     with prefixing(f"cannot write to {directory}", OSError):
@@ -360,12 +369,8 @@ def _study(study: str, recipe: Recipe, recordings: Sequence[Recording], variants
     return outcome
 
 
-def plot_priors(outcome: Mapping[str, Any]) -> Any:
-    """Plots each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first; as a Matplotlib figure."""
-    from matplotlib.figure import Figure
-
-    from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
-
+def plot_priors(outcome: Mapping[str, Any]) -> Figure:
+    """Plots each posterior (mean and 1 sd) with its prior as it is, wider and narrower, in sd of the first."""
     unknowns = outcome["unknowns"]
     figure = Figure(figsize=(7.5, 0.9 + 0.5 * len(unknowns)), layout="constrained")
     axis = figure.subplots()
@@ -387,12 +392,8 @@ def plot_priors(outcome: Mapping[str, Any]) -> Any:
     return figure
 
 
-def plot_bags(outcome: Mapping[str, Any]) -> Any:
-    """Plots mean and 1 sd of each unknown by bag, with the weighted mean, as a Matplotlib figure."""
-    from matplotlib.figure import Figure
-
-    from lfdm_ros.calibration.plots import DATA, POSTERIOR, PRIOR
-
+def plot_bags(outcome: Mapping[str, Any]) -> Figure:
+    """Plots mean and 1 sd of each unknown by bag, with the weighted mean."""
     unknowns = outcome["unknowns"]
     bags = list(next(iter(unknowns.values()))["bags"])
     columns = min(3, len(unknowns))
@@ -404,8 +405,8 @@ def plot_bags(outcome: Mapping[str, Any]) -> Any:
     for axis, (name, row) in zip(axes, unknowns.items()):
         axis.axvspan(row["mean"] - row["sd"], row["mean"] + row["sd"], color=POSTERIOR, alpha=0.2, lw=0)
         for i, bag in enumerate(bags):
-            own = row["bags"][bag]
-            axis.errorbar(own["mean"], i, xerr=own["sd"], fmt="o", ms=4, lw=1.2, color=PRIOR if bag in row["apart"] else DATA)
+            posterior = row["bags"][bag]
+            axis.errorbar(posterior["mean"], i, xerr=posterior["sd"], fmt="o", ms=4, lw=1.2, color=PRIOR if bag in row["apart"] else DATA)
         axis.set_title(name, fontsize=8)
         axis.set_xlabel(row["unit"], fontsize=8)
         axis.tick_params(labelsize=7)

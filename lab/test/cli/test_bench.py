@@ -1,4 +1,4 @@
-"""`lfdm bench`: records, table and JSON, with a benchmark that measures nothing; what the others measure, by name; peers."""
+"""`lfdm bench`: records, table and JSON of a dummy benchmark; names of the other measurements; peers."""
 
 import json
 import shutil
@@ -78,7 +78,7 @@ def test_peer_last_number_counts(said: str, value: float, tmp_path: Path) -> Non
     (program("print('time', -3)"), "its last number is -3"),
     (program("print(0)"), "its last number is 0"),
     (program("import sys; print(1.5); sys.exit('no tyre file')"), "ended with status 1: no tyre file")])
-def test_peer_that_fails_says_how(command: tuple[str, ...], words: str, tmp_path: Path) -> None:
+def test_a_failing_peer_reports_the_reason(command: tuple[str, ...], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--peer") as failure:
         Peer("", command).milliseconds(tmp_path)
     assert words in str(failure.value)
@@ -115,9 +115,9 @@ def test_the_library_is_found_or_how_to_get_it(tmp_path: Path, monkeypatch: pyte
         library_peers("eight_dof/*")
 
 
-def test_models_puts_a_peer_beside_the_run_it_names(models: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_compares_a_peer_with_the_named_run(models: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "milliseconds", lambda simulator, profile: 0.5)
-    # It finds the 0.05 s of inputs of our run, and says that it took 2 ms.
+    # It reads the 0.05 s of inputs of the run, and reports 2 ms.
     code = "import sys; end = open(sys.argv[1]).read().split()[-4]; print(2 if end == '0.05' else 'wrong')"
     peer = Peer("eight_dof/fiala/lane_change", (*program(code), "{inputs}"))
     records = models.measure(2, only="eight_dof/fiala/*", peers=[peer])
@@ -131,7 +131,7 @@ def test_models_puts_a_peer_beside_the_run_it_names(models: ModuleType, monkeypa
     (dict(only="twelve_dof/*"), "--only twelve_dof/*: matches none of eight_dof/fiala/acceleration"),
     (dict(peers=[Peer("eight_dof/fiala/drift", ("x",))]), "--peer eight_dof/fiala/drift: not measured here"),
     (dict(only="eight_dof/fiala/*", peers=[Peer("eight_dof/fiala/lane_change", ("x",)), Peer("", ("y",))]), "two programs beside")])
-def test_models_refuses_what_it_does_not_have(models: ModuleType, options: dict, words: str) -> None:
+def test_models_refuses_unknown_measurements(models: ModuleType, options: dict, words: str) -> None:
     with pytest.raises(InputError) as failure:
         models.measure(1, **options)
     assert words in str(failure.value)
@@ -147,7 +147,7 @@ def test_batch_reports_time_memory_and_derivatives_of_a_model(monkeypatch: pytes
     assert {"vehicle_step_ns/eight_dof/float64", "vehicle_step_ns/eight_dof/float32", "bytes_per_vehicle/eight_dof",
             "sensitivity_ratio/eight_dof", "sensitivity_ratio_fd/eight_dof"} <= records.keys()
     assert len(batch.parameters_of(batch.subjects.of_chassis("eight_dof"))) == 8
-    # At least a vehicle's own parameters and state are kept.
+    # At least the parameters and state of each vehicle.
     model = get_model("eight_dof")
     assert records["bytes_per_vehicle/eight_dof"].value >= 8 * (len(model.parameters) + len(model.states))
     with pytest.raises(InputError, match="matches none of eight_dof"):
@@ -163,16 +163,16 @@ def mpc(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "cost_of_start", lambda model, runs: [])
     monkeypatch.setattr(module, "limits_of", lambda vehicle, settings: None)
     monkeypatch.setattr(module, "WARM_UP", 1)
-    monkeypatch.setattr(module, "SEEN", 4)  # as many as the settings' rows: nothing else is compiled
+    monkeypatch.setattr(module, "DETECTED", 4)  # as many as the constraints of the settings: nothing else is compiled
     return module
 
 
-def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleType) -> None:
+def test_mpc_reports_cycles_under_load_and_their_parts(mpc: ModuleType) -> None:
     records = {record.name: record for record in mpc.measure(1, 100, ["driven_bicycle"], ["hpipm", "piqp"])}
     assert {f"cycle_ms_{what}/driven_bicycle/{solver}" for what in ("p50", "p99", "max") for solver in ("hpipm", "piqp")} <= records.keys()
     assert records["solved_share/driven_bicycle/hpipm"].value == 1.0 == records["solved_share/driven_bicycle/hpipm_slalom"].value
     assert records["active_share/driven_bicycle/hpipm_slalom"].value == 1.0
-    # How long each takes is the machine's mood; that none is forgotten is not.
+    # Times depend on the machine; the list of parts does not.
     parts = [record.value for name, record in records.items() if name.startswith("part_cpu_ms_p50/driven_bicycle/hpipm/")]
     assert min(parts) > 0.0 and len(parts) > 3
     assert records["ratio_p50/driven_bicycle/piqp"].value > 0.0
@@ -181,7 +181,7 @@ def test_mpc_reports_cycles_under_load_and_what_they_are_spent_on(mpc: ModuleTyp
 @pytest.mark.parametrize(("options", "words"), [
     (dict(cycles=10), "--cycles 10: give 100 or more"), (dict(models=["unicycle"]), "--models unicycle: choose from driven_bicycle"),
     (dict(solvers=["magic"]), "--solvers magic: choose from hpipm")])
-def test_mpc_refuses_what_it_does_not_have(mpc: ModuleType, options: dict, words: str) -> None:
+def test_mpc_refuses_unknown_models_and_solvers(mpc: ModuleType, options: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
         mpc.measure(1, **options)
 
@@ -189,7 +189,7 @@ def test_mpc_refuses_what_it_does_not_have(mpc: ModuleType, options: dict, words
 # -- lfdm bench c_code ------------------------------------------------------------------------------------------------
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_c_code_stands_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_code_is_compared_with_the_packages_code(monkeypatch: pytest.MonkeyPatch) -> None:
     c_code = bench.load_benchmark("c_code")
     for name, value in {"SECONDS": 0.1, "REPEATS": 1, "VARIANTS": {"c99_o0": (False, ("-O0",))}}.items():
         monkeypatch.setattr(c_code, name, value)

@@ -1,4 +1,4 @@
-"""`lfdm study`: a study of recordings that it makes itself; what is refused, and how."""
+"""`lfdm study`: short studies, and refusals."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_options_of_another_study_are_refused(recipe: str, tmp_path: Path, capsy
 
 @pytest.fixture
 def short_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The studies drive two short fields instead of theirs, in this process."""
+    """The studies drive two short fields instead of the shipped ones, in this process."""
     from lfdm_lab.studies import driving as studies
 
     path = tmp_path / "obstacle_field_short.yaml"
@@ -76,8 +76,8 @@ def test_a_study_of_the_controller_writes_table_results_and_plots(short_fields: 
     assert json.loads(capsys.readouterr().out)["runs"] == results["runs"]
 
 
-def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                            capsys: pytest.CaptureFixture) -> None:
+def test_the_study_of_density_counts_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                 capsys: pytest.CaptureFixture) -> None:
     from lfdm_lab.studies import driving as studies
 
     path = tmp_path / "obstacle_field_40.yaml"
@@ -119,20 +119,20 @@ def test_the_study_of_density_counts_and_goes_on_from_there(tmp_path: Path, monk
     (["priors", "--vehicle", "hmmwv"], "--vehicle: study priors has no such option"),
     (["priors"], "study priors needs a directory for its results; add --out DIR"),
 ])
-def test_mistakes_in_a_study_of_the_controller_are_told(capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:
+def test_mistakes_in_a_study_of_the_controller_are_named(capsys: pytest.CaptureFixture, arguments: list[str], message: str) -> None:
     assert main(["study", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_what_a_study_of_driving_costs_is_told_from_its_first_run_on(capsys: pytest.CaptureFixture) -> None:
+def test_remaining_time_is_reported_from_the_first_run_on(capsys: pytest.CaptureFixture) -> None:
     for done, left in ((400, math.nan), (1, 22_000.0), (2, 21_900.0), (9, 5_400.0), (1791, 90.0), (1800, 0.0)):
         study_control.print_progress(done, 1800, left)
     assert capsys.readouterr().err.splitlines() == [
-        "400 of 1800 runs, taken from the runs that are kept", "1 of 1800 runs, 6 h 7 min left", "9 of 1800 runs, 90 min left",
+        "400 of 1800 runs, taken from earlier runs", "1 of 1800 runs, 6 h 7 min left", "9 of 1800 runs, 90 min left",
         "1791 of 1800 runs, 90 s left", "1800 of 1800 runs"]
 
 
-def test_the_former_name_of_sbc_is_taken(capsys: pytest.CaptureFixture) -> None:
+def test_the_former_name_of_sbc_still_works(capsys: pytest.CaptureFixture) -> None:
     assert main(["study", "sbc"]) == 2
     assert capsys.readouterr().err == ("warning: lfdm study sbc is lfdm sbc now; the next release takes the new name only\n"
                                        "lfdm study: sbc needs a directory for its results; add --out DIR\n")

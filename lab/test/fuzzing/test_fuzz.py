@@ -1,4 +1,4 @@
-"""A little of `lfdm fuzz`, with fixed seeds: nothing but answers and lines. By command there is as much of it as one wants."""
+"""`lfdm fuzz` with a few fixed seeds: only answers and refusals."""
 
 import json
 from random import Random
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from lfdm_lab.cli.fuzz_page import Watch
+from lfdm_lab.cli.fuzz_page import CommandMonitor
 from lfdm_lab.fuzzing import corrupt, damage_bag, damaged_json, damaged_yaml, good_bag, hostile_cdr, pages
 from lfdm_lab.fuzzing.trees import mutated
 from lfdm_lab.stacks import attack
@@ -18,7 +18,7 @@ from lfdm_ros.errors import InputError, RunError
 
 
 @pytest.mark.parametrize("kind, seeds", [("bags", 24), ("files", 70), ("page", 2)])
-def test_nothing_but_answers_and_lines(tmp_path, capsys, kind, seeds, without_pictures):
+def test_all_outcomes_are_answers_or_refusals(tmp_path, capsys, kind, seeds, without_pictures):
     status = main(["fuzz", kind, "--seeds", str(seeds), "--limit", "300", "--json", str(tmp_path / "counts.json")])
     counts = json.loads((tmp_path / "counts.json").read_text())
     assert status == 0, counts["failures"]
@@ -32,7 +32,7 @@ def test_a_failure_is_exit_1_and_its_seed_repeats_it(tmp_path, capsys, monkeypat
     def broken(path):
         raise KeyError(path)
 
-    monkeypatch.setattr("lfdm_ros.bags.bag_info", broken)
+    monkeypatch.setattr(fuzz_cases, "bag_info", broken)
     assert main(["fuzz", "bags", "--seed", "5", "--keep", str(tmp_path / "kept")]) == 1
     out = capsys.readouterr().out
     assert "seed 5: traceback" in out and "KeyError" in out and "lfdm fuzz bags --seed 5" in out
@@ -62,7 +62,7 @@ def test_fuzz_writes_damaged_copies(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("others, expected", [([], InputError), (["controller: on_state: KeyError: 'x'"], RunError)])
-def test_a_disk_that_refuses_is_a_refusal_and_what_fails_beside_it_is_not(tmp_path, monkeypatch, others, expected):
+def test_a_full_disk_is_a_refusal_and_another_failure_is_not(tmp_path, monkeypatch, others, expected):
     def run_stack(*_, **__):
         raise RunError([f"cannot write to {tmp_path}: File too large", *others], {})
 
@@ -78,7 +78,7 @@ def test_a_disk_that_refuses_is_a_refusal_and_what_fails_beside_it_is_not(tmp_pa
 @pytest.mark.parametrize("failures, not_driven, fails", [
     (["vehicle_simulator: commands did not act"], "commands did not act", False), (["controller: on_state: KeyError: 'x'"], "", True),
     (["vehicle_simulator: commands did not act", "controller: KeyError: 'x'"], "commands did not act", True)])
-def test_who_is_attacked_may_be_kept_from_driving_but_fail_in_nothing_else(tmp_path, monkeypatch, failures, not_driven, fails):
+def test_under_attack_only_driving_may_fail(tmp_path, monkeypatch, failures, not_driven, fails):
     def run_stack(*_, **__):
         raise RunError(failures, {"reason": "ran 4 s", "messages_recorded": 1, "messages_dropped": 0, "not_driven": not_driven})
 
@@ -115,7 +115,7 @@ def test_a_document_is_changed_in_a_copy():
 
 @pytest.mark.parametrize("msgtype", [
     "lfdm_ros/msg/VehicleState", "sensor_msgs/msg/LaserScan", "nav_msgs/msg/Path", "lfdm_ros/msg/Posterior", "nav_msgs/msg/Odometry"])
-def test_hostile_messages_are_messages_or_say_that_their_bytes_are_damaged(msgtype):
+def test_hostile_messages_are_valid_unless_described_as_damaged(msgtype):
     for seed in range(11):  # the eleventh path has a hundred thousand poses
         cdr, what = hostile_cdr(msgtype, Random(seed), 10**18)
         if "; bytes " not in what:
@@ -123,7 +123,7 @@ def test_hostile_messages_are_messages_or_say_that_their_bytes_are_damaged(msgty
         assert len(cdr) < 20_000_000
 
 
-def test_hostile_pages_repeat_by_seed_and_say_what_they_must_cause():
+def test_hostile_pages_repeat_by_seed_and_give_their_refusals():
     intent = {"number": 1, "time": 0.0, "held": True, "steering": 0.0, "throttle": 0.0, "brake": 0.0, "picture": 0}
     for make, expected in ((lambda rng: pages.hostile_input(intent, rng), pages.refusals_of_input),
                            (pages.hostile_request, pages.refusals_of_request)):
@@ -133,20 +133,20 @@ def test_hostile_pages_repeat_by_seed_and_say_what_they_must_cause():
     assert pages.refusals_of_input(json.dumps(intent).encode()) == (0, 1)
     assert pages.refusals_of_input(json.dumps({**intent, "steering": float("nan")}).encode()) == (1, 1)
     assert pages.refusals_of_request(b'{"ack": 3}') == (0, 0) and pages.refusals_of_request(b'{"ack": true}') == (1, 1)
-    assert pages.ends_connection(b"\xff", pages.TEXT) and not pages.ends_connection(b"\xff", pages.BINARY)
+    assert pages.is_readable(b"\xff", pages.BINARY) and not pages.is_readable(b"\xff", pages.TEXT)
 
 
 def test_a_command_that_is_not_the_drivers_fails_the_case():
-    watch = Watch()
+    monitor = CommandMonitor()
     for command in ((0.125, 0.25, 0.0), (0.0, 0.0, 0.4), (0.0, 0.0, 1.0)):
-        watch.take(command)
-    assert watch.seen == 3 and not watch.wrong
-    watch.take((float("nan"), 0.25, 0.0))
-    assert "nan" in watch.wrong
+        monitor.check(command)
+    assert monitor.count == 3 and not monitor.fault
+    monitor.check((float("nan"), 0.25, 0.0))
+    assert "nan" in monitor.fault
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
-def test_a_good_bag_is_whole_and_damaged_copies_repeat(tmp_path, storage):
+def test_a_good_bag_is_complete_and_damaged_copies_repeat(tmp_path, storage):
     count = good_bag(tmp_path / "good", storage, seconds=0.4)
     info = bag_info(tmp_path / "good")
     assert (info["messages"], info["note"]) == (count, None)

@@ -1,4 +1,4 @@
-"""Every way in which a case can end is told apart."""
+"""Classification of every outcome of a case."""
 
 import os
 import signal
@@ -25,10 +25,10 @@ def raises(error):
     (lambda: raises(InputError("file.yaml: missing key 'a'")), REFUSED, "missing key"),
     (lambda: says("x" * 5000, 2), TRACEBACK, "5000 characters"),
     (lambda: raises(KeyError("a")), TRACEBACK, "KeyError: 'a'"),
-    (lambda: raises(SystemExit(2)), TRACEBACK, "nothing was said"),
+    (lambda: raises(SystemExit(2)), TRACEBACK, "no output"),
     (lambda: says("lfdm bag: no bag at x", 2), REFUSED, "no bag at x"),
     (lambda: says("a\nb\nc\nd", 2), TRACEBACK, "4 lines"),
-    (lambda: says("", 2), TRACEBACK, "nothing was said"),
+    (lambda: says("", 2), TRACEBACK, "no output"),
     (lambda: says("Traceback (most recent call last):\nValueError: x", 0), TRACEBACK, "ValueError: x"),
     (lambda: says("what", -11), TRACEBACK, "exit status -11"),
     (lambda: os.kill(os.getpid(), signal.SIGSEGV), TRACEBACK, "SIGSEGV"),
@@ -39,19 +39,19 @@ def test_an_outcome_has_its_name(work, outcome, words):
     assert found.outcome == outcome and words in found.text
 
 
-def test_what_hangs_is_killed_with_its_children():
+def test_a_hanging_case_is_killed_with_its_children():
     began = time.monotonic()
     found = attempt(lambda: os.system("sleep 1000"), 1.0)
     assert found.outcome == HANG and time.monotonic() - began < 30.0
     assert "in <lambda>" in found.text  # where it was
 
 
-def test_what_computes_for_ever_is_killed():
+def test_an_endless_computation_is_killed():
     found = attempt(lambda: [None for _ in iter(int, 1)], 1.0)
     assert found.outcome == HANG and "in <lambda>" in found.text
 
 
-def test_failures_are_told_with_their_seed_and_counted():
+def test_failures_are_reported_with_their_seed_and_counted():
     told = []
     cases = [Case(1, "good", lambda: 0), Case(2, "bad", lambda: raises(ValueError("x"))),
              Case(3, "short", lambda: 0, judge=lambda found: CaseResult(LOST, "2 of 3"))]

@@ -25,7 +25,7 @@ def lane_change(amplitude: float) -> InputProfile:
     return InputProfile(time, amplitude * np.sin(2.0 * np.pi * (time - 0.5) / 3.0), np.full_like(time, 0.13), np.zeros_like(time))
 
 
-def test_models_are_ordered_by_what_they_leave_out() -> None:
+def test_models_are_ordered_by_their_simplifications() -> None:
     """Largest error of the yaw rate in a lane change of 4 m/s²: with the same tyres and the same yaw inertia, only the motion of the
     suspension is left between 18 and 24 degrees of freedom."""
     reference = "twenty_four_dof/tmeasy"

@@ -157,7 +157,7 @@ def ours(until: float) -> dict[str, np.ndarray]:
     return dict(zip(NAMES, np.array(found).T))
 
 
-def test_a_lane_change_after_a_landing_is_mujocos_to_a_millimetre() -> None:
+def test_a_lane_change_after_a_landing_matches_mujoco_to_a_millimetre() -> None:
     places, gap = by_mujoco(SECONDS)
     found = ours(SECONDS)
     assert gap < 1e-4

@@ -1,5 +1,5 @@
-"""Plays a good drive into every node, and once more into two that are broken; prints what came of it as JSON. A process of its own for
-`test_playback`: what it does is done in forks of it, which that of many tests, with the threads of many libraries, is not fit for."""
+"""Plays a good drive into every node, and again with two broken ones; prints the results as JSON. A separate process of `test_playback`:
+it is forked, which is unsafe in a test process with the threads of many libraries."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ def good(nodes: Players, drive: Path, folder: Path) -> Any:
 
 
 def wrong(nodes: Players, drive: Path, folder: Path) -> str:
-    """A node commands what cannot be, and one raises."""
+    """One node publishes an invalid command, and one raises."""
     adapter, frames = (next(node for node in nodes.nodes if node.label == name) for name in ("command_adapter", "vehicle_frames"))
     adapter.follower.inputs = lambda *_: (1.5, 0.0, 0.0)
     frames.odometry = None
@@ -25,7 +25,7 @@ def wrong(nodes: Players, drive: Path, folder: Path) -> str:
         nodes.play(drive, folder / "wrong")
     except RuntimeError as error:
         return str(error)
-    return "nothing was said"
+    return "no error"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Recordings played into every node that listens: a good one, a handful of damaged ones, and that what goes wrong is seen."""
+"""Playback of recordings into every subscribing node: a good one, a few damaged ones, and detection of faults."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_good_drive_is_taken_whole_by_every_node(drive: Path, tmp_path: Path) -> None:
+def test_every_node_accepts_a_good_drive(drive: Path, tmp_path: Path) -> None:
     command = [sys.executable, Path(__file__).with_name("playing.py"), drive, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -34,14 +34,14 @@ def test_a_good_drive_is_taken_whole_by_every_node(drive: Path, tmp_path: Path) 
     played = good["value"]
     assert played["messages"] == bag_info(drive, digest=False)["messages"] and played["commands"] > 400
     assert not played["refused"] and not played["left_out"]
-    # All nodes that hear something; calibrator and recorder are there as well.
+    # All subscribing nodes; calibrator and recorder are created by `play`.
     assert set(EXECUTABLES) - set(played["heard"]) == {"keyboard", "calibrator", "recorder"}
     assert "command_adapter published on /control/command: steering is 1.5, outside [-1, 1]" in wrong["value"]
     assert "vehicle_frames: on_odometry: " in wrong["value"]
 
 
-def test_a_handful_of_damaged_ones(tmp_path: Path) -> None:
-    # A process of its own: each bag's is a fork of it, and that of these tests has been through much.
+def test_damaged_recordings(tmp_path: Path) -> None:
+    # A fresh process, which is forked for each bag.
     command = [sys.executable, "-m", "lfdm_ros.cli", "fuzz", "nodes", "--seeds", "5", "--limit", "300", "--json", tmp_path / "counts.json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -62,6 +62,6 @@ def test_each_damage_to_messages_of_every_type(drive: Path) -> None:
 @pytest.mark.parametrize(("message", "words"), [
     (DriverCommand(steering=1.0, throttle=-1.0, brake=1.0), None), (DriverCommand(brake=float("nan")), "brake is nan"),
     (DriverCommand(throttle=1.1), "throttle is 1.1, outside"), (AckermannDriveStamped(), None)])
-def test_a_command_beyond_the_limits_is_seen(message: Any, words: str | None) -> None:
+def test_a_command_beyond_the_limits_is_a_fault(message: Any, words: str | None) -> None:
     found = fault_of(message)
     assert (found is None) == (words is None) and (words is None or words in str(found))

@@ -1,4 +1,4 @@
-"""The short form of `lfdm soak`: a few seconds of all nodes, and what it makes of the memory of processes."""
+"""`lfdm soak` for a few seconds of all nodes, and its assessment of memory."""
 
 import json
 import os
@@ -18,7 +18,7 @@ NODES = {"recorder", "calibrator", "vehicle_frames", "state_sensor", "command_ad
 
 
 @pytest.mark.parametrize(("slope", "scatter", "too_much"), [(0.0, 1.0, False), (0.01, 1.0, False), (0.05, 1.0, True), (0.05, 0.0, True)])
-def test_growth_is_told_from_scatter(slope: float, scatter: float, too_much: bool) -> None:
+def test_growth_is_distinguished_from_scatter(slope: float, scatter: float, too_much: bool) -> None:
     """100 MB for 360 s, with as much again in the warm-up."""
     seconds = np.arange(0.0, 360.0, 0.5)
     memory = 100.0 + slope * np.maximum(seconds - 90.0, 0.0) - 30.0 * np.exp(-seconds / 15.0)
@@ -28,14 +28,14 @@ def test_growth_is_told_from_scatter(slope: float, scatter: float, too_much: boo
     assert growth.share == pytest.approx(2.7 * slope, abs=0.01)
 
 
-def test_a_table_that_is_made_once_is_no_growth() -> None:
+def test_a_single_step_is_no_growth() -> None:
     seconds = np.arange(0.0, 3600.0, 2.0)
     memory = 240.0 + 3.0 * seconds / 3600.0 + 15.0 * (seconds > 1350.0)
     growth = growth_of("node", seconds.tolist(), memory.tolist())
     assert growth.slope == pytest.approx(3.0, abs=1.0) and not growth.too_much
 
 
-def test_what_a_simulated_second_costs_is_told_without_the_warm_up() -> None:
+def test_the_cost_of_a_simulated_second_excludes_the_warm_up() -> None:
     simulated = np.arange(0.0, 100.0)
     used = 0.3 * simulated + 7.0 * np.minimum(simulated / 25.0, 1.0)  # 7 s more in the first quarter
     assert cost_of(simulated.tolist(), used.tolist()) == pytest.approx(0.3)
@@ -48,7 +48,7 @@ def test_processes_have_the_names_of_their_nodes() -> None:
         child.communicate(b"\n")
 
 
-def test_segments_are_of_whoever_made_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_belong_to_the_process_that_created_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes that have discovered each other map each other's segments."""
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domains.other()))
     program = """
@@ -68,7 +68,7 @@ rclpy.shutdown()
             assert node.stdout is not None and node.stdout.readline()
         one, other = (segments_of([node.pid]) for node in nodes)
         assert one and other
-        # All that is common to them are ports of the domain, which each may own.
+        # They share only ports of the domain, which either may own.
         assert all("_port" in name for name in one & other)
         assert {name for name in one if "_port" not in name} and not {name for name in one if "_port" not in name} & other
     finally:
@@ -109,8 +109,8 @@ nodes:
     assert list(found["series"]) == ["lfdm cockpit"] and len(found["series"]["lfdm cockpit"][0]) == 4
 
 
-def test_a_port_that_another_graph_makes_meanwhile_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes are looked at for seconds on a busy machine: one that ends then takes its port along, one that begins makes it anew."""
+def test_a_port_created_meanwhile_by_another_graph_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading all processes may take seconds, in which a process may end and remove its port, or start and create it again."""
     for name in ("left", "used", "anew", "gone"):
         (tmp_path / name).touch()
 
@@ -131,7 +131,7 @@ def test_the_stack_has_all_nodes() -> None:
     from lfdm_ros.stacks.stack import EXECUTABLES, load_stack
 
     assert {entry.executable for entry in load_stack("soak").nodes} == NODES
-    # Drivers of other kinds are not there: a person's and what he is shown, a scenario's, and hardware's.
+    # Without other kinds of drivers and their displays.
     assert set(EXECUTABLES) - NODES == {"input_player", "joystick", "keyboard", "dashboard", "cockpit", "hil_bridge"}
 
 

@@ -1,8 +1,7 @@
-"""Does a calibration find the soil that was there? And what do recordings tell of it?
+"""Simulated recordings on soil, for calibrations with a simpler model.
 
-The truth has what the learner does not: the exact integrals of `lfdm_ros.ground.soil_wheel` at each wheel, a body that pitches and
-heaves (24 degrees of freedom), and noise. The learner is the recipe `soil`: 18 degrees of freedom and the few Gauss points of the compiled
-wheel.
+The truth has the exact integrals of `lfdm_ros.ground.soil_wheel` at each wheel, 24 degrees of freedom with pitch and heave, and noise; the
+recipe `soil` has 18 degrees of freedom and the few Gauss points of the compiled wheel.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,8 +32,8 @@ UNKNOWNS = {"soil_frictional_modulus": "kphi", "soil_sinkage_exponent": "n", "so
 
 
 class ExactWheel(BekkerWong):
-    """The tyre `bekker_wong` by the exact integrals, for one vehicle in NumPy; its slopes, which only carry the step, are the compiled
-    one's. `at` (front, load, motion) is of the class that `exactly` makes.
+    """The tyre `bekker_wong` by the exact integrals, for one vehicle in NumPy, with the slopes of the compiled one (step size only);
+    `at` (front, load, motion) is set by the class that `exactly` returns.
     """
 
     at: Callable[[bool, float, WheelMotion], Settled]
@@ -71,7 +70,7 @@ def exactly(vehicle: Vehicle, soil: SoilProperties, chassis: str) -> Functions:
 
 def drive(vehicle: Vehicle, soil: SoilProperties, scenario: str, path: Path, *, seconds: float, chassis: str = "twenty_four_dof",
           step: float = 2e-3, seed: int = 1) -> Path:
-    """A scenario on exact wheels, from at least 1 m/s on, as its sensors say it: a bag of that name."""
+    """Measured states of a scenario on exact wheels, from at least 1 m/s on, as a bag of that name."""
     wanted = load_scenario(scenario)
     assert wanted.profile is not None
     vehicle = vehicle.replace(source=f"soil {soil.name}", **soil.parameters)

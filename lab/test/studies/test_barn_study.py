@@ -52,7 +52,7 @@ def test_a_broken_world_is_one_line(tmp_path, text, why):
         barn.read_world(file)
 
 
-def test_what_is_missing_is_told(tmp_path):
+def test_missing_files_are_named(tmp_path):
     file = write(tmp_path, post(-1.0, 6.0))
     assert barn.world_files([str(tmp_path)]) == [str(file)]
     with pytest.raises(InputError, match="no world of BARN"):

@@ -1,4 +1,4 @@
-"""Studies of the controller: what is counted, that it is the same wherever it is driven, and that nothing is driven twice."""
+"""Studies of the controller: counts, reproducibility in other processes, and reuse of stored runs."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from lfdm_lab.studies import driving as studies
 from lfdm_lab.studies import driving_tables as tables
 from lfdm_lab.studies import pictures
 from lfdm_lab.studies.driving import Climb, Trial
-from lfdm_lab.studies.resuming import KEPT, carry_out
+from lfdm_lab.studies.resuming import RESULTS, carry_out
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings
 from lfdm_ros.engine.run_report import ending, failures
@@ -28,7 +28,7 @@ FIELD = "course: {kind: obstacle_field, seed: 1, speed: 15.0, length: 75.0, widt
 
 @pytest.fixture
 def trials(tmp_path):
-    """Two short fields, an obstacle in the way of each."""
+    """Two short fields, each with an obstacle on the straight line."""
     path = tmp_path / "obstacle_field_short.yaml"
     path.write_text(FIELD)
     return [Trial(str(path), seed, plant=PlantSettings(seed=seed), track=True) for seed in (1, 2)]
@@ -38,7 +38,7 @@ def without_times(results):
     return [{key: value for key, value in results[i].items() if key not in ("cycle_ms", "cycle_us")} for i in sorted(results)]
 
 
-def test_processes_find_what_this_process_finds_and_nothing_is_driven_twice(trials, tmp_path, monkeypatch):
+def test_processes_give_the_same_results_and_stored_runs_are_reused(trials, tmp_path, monkeypatch):
     here, there = {}, {}
     with get_scheduler() as scheduler:
         carry_out(trials, studies.work, studies.key, scheduler, here)
@@ -50,8 +50,8 @@ def test_processes_find_what_this_process_finds_and_nothing_is_driven_twice(tria
         assert run["reached"] is not None and not run["collision"] and run["lifted"] == 0.0
         assert 0.95 < run["ratio"] < 1.3 and len(run["cycle_us"]) == run["cycles"]
 
-    # Killed while it wrote the next: what is whole is taken, what depends on another setting is not.
-    with (tmp_path / "kept" / KEPT).open("a") as file:
+    # Killed while writing the next: complete results are reused, those of other settings are not.
+    with (tmp_path / "kept" / RESULTS).open("a") as file:
         file.write('{"key": "abc", "resu')
     driven = []
     monkeypatch.setattr(studies, "work", lambda item: driven.append(item) or {"scenario": "x"})
@@ -62,7 +62,7 @@ def test_processes_find_what_this_process_finds_and_nothing_is_driven_twice(tria
     assert driven == [other] and again == {0: there[0], 1: there[1], 2: {"scenario": "x"}}
 
 
-def test_what_was_done_is_there_after_an_interruption(trials, tmp_path, monkeypatch):
+def test_finished_runs_survive_an_interruption(trials, tmp_path, monkeypatch):
     def work(item):
         if item.seed == 2:
             raise KeyboardInterrupt
@@ -73,7 +73,7 @@ def test_what_was_done_is_there_after_an_interruption(trials, tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt), get_scheduler() as scheduler:
         carry_out(trials, studies.work, studies.key, scheduler, found, tmp_path)
     assert found == {0: {"seed": 1}}
-    assert json.loads((tmp_path / KEPT).read_text())["result"] == {"seed": 1}
+    assert json.loads((tmp_path / RESULTS).read_text())["result"] == {"seed": 1}
 
 
 def test_a_driver_that_drives_into_obstacles_fails_the_study(trials, monkeypatch):
@@ -106,7 +106,7 @@ def test_one_bad_run_of_thirty_decides(bad, good):
     assert tables.passes(tables.summarise_fields([*runs, result(seed=30, **bad)])) == good
 
 
-def test_dense_fields_are_counted_told_and_drawn():
+def test_dense_fields_are_counted_tabulated_and_drawn():
     runs = [result(seed=seed, density=density, controller=controller, **how)
             for density in (1.0, 8.0) for controller in ("mpc", "kinematic")
             for seed, how in enumerate((({}, {}) if density == 1.0 else (
@@ -119,8 +119,8 @@ def test_dense_fields_are_counted_told_and_drawn():
         (1.0, 40, "mpc", 2, 2, 0, 0, 0), (1.0, 40, "kinematic", 2, 2, 0, 0, 0), (8.0, 40, "mpc", 2, 0, 1, 0, 1),
         (8.0, 40, "kinematic", 2, 0, 1, 1, 0)]
     assert rows[3]["collisions_95"] == [round(limit, 4) for limit in binomial_interval(1, 2)] and rows[2]["ratio"] is None
-    assert tables.touches_nothing(rows)  # the kinematic may
-    assert not tables.touches_nothing([{**row, "controller": "mpc"} for row in rows])
+    assert tables.is_collision_free(rows)  # the kinematic may
+    assert not tables.is_collision_free([{**row, "controller": "mpc"} for row in rows])
     heads, cells = tables.density_table(rows)
     assert dict(zip(heads, cells[3]))["collisions"] == "1 (1 to 99 %)" and dict(zip(heads, cells[2]))["unfinished"] == "1"
     assert "obstacle_field_40 seed 2, 8 times as dense, kinematic: hit circle 3 at 2.5 m/s after 20.0 s" in failures(runs)
@@ -130,7 +130,7 @@ def test_dense_fields_are_counted_told_and_drawn():
     assert pictures.draw_density([]) is None
 
 
-def test_delays_are_told_and_drawn():
+def test_delays_are_tabulated_and_drawn():
     track = [[0.0, 0.0], [50.0, 1.0]]
     runs = [result(scenario="slalom", seed=None, delay=delay, compensate=compensate, largest_error=error, straight=None, track=track,
                    collision="" if error < 1.0 else "cone 2", impact=3.0, reached=20.0 if error < 1.0 else None)
@@ -148,7 +148,7 @@ def test_delays_are_told_and_drawn():
     assert len(clearances.lines) == 1 and sum(line.get_xydata().tolist() == track for line in ways.lines) == 2
 
 
-def test_lane_changes_are_told_and_drawn():
+def test_lane_changes_are_tabulated_and_drawn():
     runs = [{"speed": speed, "outside": outside, "failure": failed, "least_load": 0.5, "track": [[0.0, 0.0], [90.0, 0.0]]}
             for speed, outside, failed in ((9.0, 0.0, ""), (10.0, 0.2, "0.20 m outside"))]
     climb = {"scenario": "iso_3888_2", "delay": 0.2, "compensate": False, "highest": 9.0, "exit_speed": 8.5, "failure": "0.20 m outside",
@@ -184,11 +184,11 @@ def test_a_climb_stops_soon_after_the_first_failure(monkeypatch):
 @pytest.mark.parametrize(("changes", "why"), [
     ({}, ""), ({"collision": "cone 1"}, "hit cone 1"), ({"sideslip": 0.6}, "spins"), ({"outside": 0.2}, "0.20 m outside"),
     ({"lifted": 0.1}, "lifts a wheel"), ({"reached": None}, "does not arrive"), ({"diverged": True}, "diverged")])
-def test_why_a_lane_change_failed(changes, why):
+def test_reasons_of_failed_lane_changes(changes, why):
     assert studies.failure(result(**changes)) == why
 
 
-def test_the_studies_cover_what_they_say():
+def test_the_studies_cover_their_documented_runs():
     every = tuple(studies.CONTROLLERS)
     trials = studies.fields(100, 5, studies.SPEEDS, every, SETTINGS)
     counts = {name: sum(trial.controller == name for trial in trials) for name in every}
@@ -204,12 +204,12 @@ def test_the_studies_cover_what_they_say():
         studies.fields(1, 1, (20,), ("pid",), SETTINGS)
 
 
-def test_a_study_goes_on_after_a_full_disk(tmp_path: Path) -> None:
+def test_a_study_resumes_after_a_full_disk(tmp_path: Path) -> None:
     long = {"text": "x" * 3000}
     found: dict[int, dict[str, Any]] = {}
     with full(4000), pytest.raises(InputError, match="what is done is kept"):
         carry_out([1, 2], lambda item: long, str, LocalScheduler(), found, tmp_path)
-    with (tmp_path / KEPT).open("ab") as file:  # and what a damaged disk may give
+    with (tmp_path / RESULTS).open("ab") as file:  # and what a damaged disk may give
         file.write(b"\xff")
     done: list[int] = []
 

@@ -1,7 +1,7 @@
-"""Reactions of shared control when a source fails: each source, each way of failing, in simulated time.
+"""Reactions of shared control to each fault of each source, in simulated time.
 
-The vehicle rolls straight on at 10 m/s while operator, autonomy and its state come every 10 ms; for a second one of them fails, then it is
-as before. The commands of operator and autonomy lie far apart, so that a jump between them shows.
+The vehicle drives straight on at 10 m/s; messages of operator, autonomy and state arrive every 10 ms; one source has a fault for a second.
+The commands of operator and autonomy are far apart, so that a switch between them would be a visible step.
 """
 
 import math
@@ -19,20 +19,20 @@ from lfdm_ros.vehicles import load_vehicle
 
 STEP, SPEED = 0.01, 10.0  # [s], [m/s]
 SETTLED, FAILS = 1.0, 1.0  # [s] before a source fails, and for how long
-WITHIN = 0.2  # [s] in which a fault is to be told
+WITHIN = 0.2  # [s] in which a fault must be reported
 SOURCES = ("operator", "autonomy", "state")
 OPERATOR, AUTONOMY = (0.15, 0.3, 0.0), (-0.15, 0.0, 0.2)  # steering, throttle, brake
 
-# The stamp of a message that is due at `now` when the fault began at `since` [s]; None: nothing comes.
+# Stamp of the message due at `now` for a fault since `since` [s]; None: no message.
 Stamp = Callable[[float, float], float | None]
 FAULTS: dict[str, tuple[str, Stamp]] = {
-    "killed": ("nothing comes", lambda now, since: None),
-    "frozen": ("the last message again and again", lambda now, since: since),
+    "killed": ("no message", lambda now, since: None),
+    "frozen": ("the last message repeated", lambda now, since: since),
     "nan": ("a value is no number", lambda now, since: now),
     "late": ("2 s old", lambda now, since: now - 2.0),
     "backwards": ("newest first", lambda now, since: 2.0 * since - now),
     "ahead": ("its clock is 5 s ahead", lambda now, since: now + 5.0),
-    "swapped": ("each second one comes after the next", lambda now, since: now + (STEP if round((now - since) / STEP) % 2 else -STEP)),
+    "swapped": ("every other one in exchanged order", lambda now, since: now + (STEP if round((now - since) / STEP) % 2 else -STEP)),
 }
 TOLERATED = ("swapped",)  # every second message is good
 
@@ -52,9 +52,9 @@ class Threatened:
 
 @dataclass(frozen=True)
 class Reaction:
-    """What became of a fault. noticed: after so long [s] the state of the machine was another, NaN: it stayed; state, reason: then;
-    refused: messages; back: [s] after the end of the fault until both shared again. step: the largest change of steering from one command
-    to the next, over what the actuator can. A command that is not finite or out of range cannot be made (`StampedCommand`)."""
+    """The reaction to a fault. noticed: time to the change of the sharing state [s], NaN: none; state, reason: after that; refused: number
+    of messages; back: time from the end of the fault to shared control [s]; step: largest change of steering between two commands, relative
+    to the actuator's. A command that is not finite or out of range cannot be created (`StampedCommand`)."""
 
     source: str
     fault: str
@@ -67,13 +67,13 @@ class Reaction:
 
     @property
     def good(self) -> bool:
-        """Told in time, unless there is nothing to tell; never a step beyond the actuator's; and over when the fault is."""
+        """Reported in time unless tolerated, without a step beyond the actuator's, and recovered after the fault."""
         in_time = math.isnan(self.noticed) if self.fault in TOLERATED else self.noticed <= WITHIN + 1e-9
         return in_time and self.step <= 1.0 + 1e-6 and self.back <= WITHIN
 
 
 def fail(source: str, fault: str, settings: SharingSettings | None = None) -> Reaction:
-    """Lets a source fail."""
+    """Simulates a fault of a source."""
     vehicle = load_vehicle("hmmwv")
     arbiter = AuthorityArbiter(vehicle, settings or SharingSettings(), (Threatened(),))
     decisions: list[SharedDecision] = []

@@ -1,4 +1,4 @@
-"""The study of uncertain friction: few samples, the behaviour that the paper's figures show, and what the command writes."""
+"""The study of uncertain friction: few samples, the behaviour of the paper's figures, and the files of the command."""
 
 import json
 
@@ -21,8 +21,8 @@ def test_steering_is_a_step_or_a_ramp():
     np.testing.assert_allclose(np.degrees(MANOEUVRES["ramp"].steering(times)), [0.0, 0.0, 0.25, 2.5, 10.0])
 
 
-def test_ice_takes_the_turn_away(strip):
-    """Constant friction turns at about 0.2 rad/s; the strip that was seen at 2 s makes nearly all samples leave that."""
+def test_ice_reduces_the_yaw_rate(strip):
+    """On constant friction the yaw rate is about 0.2 rad/s; nearly all samples leave that on the observed strip at 2 s."""
     t, plain = np.array(strip["time"]), np.array(strip["yaw_rate_plain"])
     samples = np.array(strip["yaw_rate_samples"])
     before, after = (t > 0.95) & (t < 1.65), (t > 1.95) & (t < 2.65)
@@ -32,8 +32,8 @@ def test_ice_takes_the_turn_away(strip):
     assert away[:, after].max(axis=1).mean() > 1.5 * away[:, before].max(axis=1).mean()
 
 
-def test_uncertainty_grows_along_the_way():
-    """And what was seen makes it smaller."""
+def test_uncertainty_grows_along_the_path():
+    """Observations reduce it."""
     seen, blind = (work(Item("drive", "step", 3.0, spacing, 60)) for spacing in (2.0, None))
     for run in (seen, blind):
         sd = np.array(run["position_sd"])
@@ -44,7 +44,7 @@ def test_uncertainty_grows_along_the_way():
 
 
 def test_trajectories_converge_with_the_nodes():
-    """A fourth of the nodes, more than four times the error, once a patch has some."""
+    """A quarter of the nodes, more than four times the error, from several nodes a patch on."""
     found = work(Item("convergence", samples=6))
     error = found["error"]
     assert found["per_patch"] == [8.0, 4.0, 2.0, 1.0]
@@ -62,7 +62,7 @@ def test_a_table_with_intervals(strip):
     assert len(items(200)) == len(set(items(200))) == 29
 
 
-def test_the_command_writes_and_goes_on(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_results_and_resumes(tmp_path, monkeypatch, capsys):
     chosen = [Item("drive", "step", 3.0, 4.0, 20), Item("drive", "step", 1.0, 4.0, 20)]
     monkeypatch.setattr(friction, "items", lambda samples, vehicle: chosen)
     assert main(["study", "friction", "--seeds", "20", "--out", str(tmp_path)]) == 0

@@ -1,4 +1,4 @@
-"""What is kept of studies is keyed by the sources that made it."""
+"""Cache keys of studies cover the sources of their results."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def imports() -> grimp.ImportGraph:
 
 @pytest.mark.parametrize("study", [driving, sharing, movers, barn, risk_validation, variants, friction],
                          ids=lambda study: study.__name__.split(".")[-1])
-def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, study) -> None:
+def test_a_key_covers_all_imports_of_its_study(imports, study) -> None:
     used = imports.find_upstream_modules(study.__name__) | {study.__name__}
     ours = {name for name in used if name.startswith("lfdm_lab")} - HARMLESS
     assert {f"{STUDIES}/{name.removeprefix('lfdm_lab.studies.')}" for name in ours} <= set(study.CACHE_DEPENDENCIES)
@@ -30,7 +30,7 @@ def test_a_key_has_all_that_is_imported_to_make_what_it_stands_for(imports, stud
     assert not missing(names - shown, study.CACHE_DEPENDENCIES)
 
 
-def test_each_line_of_a_vehicles_file_that_decides_how_it_drives_changes_the_key(tmp_path) -> None:
+def test_each_line_of_a_vehicle_file_that_affects_driving_changes_the_key(tmp_path) -> None:
     text = (ROOT / "config" / "vehicles" / "hmmwv.yaml").read_text()
     keys = set()
     for name, changed in (("own", text), ("tyre", text.replace("default_tyre: fiala", "default_tyre: tmeasy")),

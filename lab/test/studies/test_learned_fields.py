@@ -1,4 +1,4 @@
-"""A friction field that nobody saw, learned from driving over it: right where the vehicle drove, not known elsewhere."""
+"""A hidden friction field, learned by driving: correct along the path, uncertain elsewhere."""
 
 import os
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ LEVEL, DEVIATIONS = 0.9, 1.645
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A hidden field, what was felt of it, and how wrong it is: z (N,) of the latent friction where the vehicle drove, error of the
-    friction there, that of the prior, and the largest share of its deviation that the prior lost far beside the way."""
+    """A hidden field and its estimate: z (N,) of the latent friction along the path, friction error there and that of the prior, and the
+    largest relative decrease of the prior's deviation far from the path."""
 
     field: FrictionField
     drive: MeasuredDrive
@@ -47,7 +47,7 @@ class Learned:
 
 
 def drive_over(field: FrictionField, seed: int, seconds: float = 20.0) -> MeasuredDrive:
-    """Bends to both sides, full throttle and hard braking in turn from 4 to 14 m/s, as its sensors say it; with noise by the seed."""
+    """Sensor data of bends to both sides with full throttle and hard braking from 4 to 14 m/s; noise by the seed."""
     table, rng = FieldTable(field), np.random.default_rng(seed)
     simulator = Simulator(VEHICLE.replace(friction_field=table.number), TRUTH, dt=1e-3)
     simulator.reset(vx=10.0)
@@ -84,7 +84,7 @@ def learned(seed: int, seconds: float = 20.0, felt: FrictionEstimator | None = N
 
 @dataclass(frozen=True, eq=False)
 class Laps:
-    """Two laps over ice that nobody has told the controller of, and what it knew in the second: the field that was felt in the first."""
+    """Two laps over ice unknown to the controller, and the field estimated in the first lap, known in the second."""
 
     first: Run
     second: Run
@@ -92,7 +92,7 @@ class Laps:
 
 
 def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> MeasuredDrive:
-    """A run of the closed loop as its sensors said it; the inputs that acted are those behind the vehicle's actuators."""
+    """Sensor data of a closed-loop run; inputs after the vehicle's actuators."""
     actuator = Actuator.of(vehicle.actuators)
     inputs = np.empty((len(run.times), 3))
     for k, time in enumerate(run.times):
@@ -103,7 +103,7 @@ def drive_of(run: Run, vehicle: Vehicle, seed: int = 1) -> MeasuredDrive:
 
 
 def _sensed(times: np.ndarray, inputs: np.ndarray, states: Mapping[str, np.ndarray], rng: np.random.Generator) -> MeasuredDrive:
-    """What sensors say of states: with noise, and the pose as it is."""
+    """Measured states: with noise, and the exact pose."""
     noise = EstimatorSettings().noise
     measured = {name: values + rng.normal(0.0, noise[stem], len(times)) for name, values in states.items()
                 for stem in [name.partition("_")[0] if name.startswith("omega") else name] if stem in noise}
@@ -111,8 +111,8 @@ def _sensed(times: np.ndarray, inputs: np.ndarray, states: Mapping[str, np.ndarr
 
 
 def laps(ground: str = "ice_in_the_bend", scenario: str = "curve") -> Laps:
-    """The MPC drives an 18-DOF vehicle over ground of a file, and again with the friction that was felt. Before, the road is thought to be
-    the vehicle's own, with patches of 8 m that may be anything."""
+    """The MPC drives an 18-DOF vehicle over the ground of a file, and again with the estimated friction. The prior: the vehicle's nominal
+    road, with patches of 8 m."""
     file, bend = load_ground(ground), replace(load_scenario(scenario), initial=Pose(x=30.0, speed=13.0), duration=9.0)
     table = FieldTable(file.field)
     there, plant = VEHICLE.replace(friction_field=table.number), PlantSettings("eighteen_dof", lidar=None)
@@ -136,12 +136,12 @@ def test_hidden_fields_are_found_where_the_vehicle_drove() -> None:
         assert one.lost < 0.01  # far beside the way the prior is left
     z = np.concatenate([one.z for one in fields])
     assert len(z) > 150
-    # Three drives, on each of which errors go together; docs/concepts/ground.md has the coverage of twenty.
+    # Three drives with correlated errors each; docs/concepts/ground.md has the coverage of twenty.
     assert 0.8 < np.mean(np.abs(z) < 1.645) < 0.98
 
 
-def test_ice_is_met_once() -> None:
-    """In the first lap the vehicle slides out of its lane; in the second, which knows what was felt, it stays in it."""
+def test_ice_is_crossed_once() -> None:
+    """In the first lap the vehicle slides out of its lane; in the second, with the estimated field, it does not."""
     twice = laps()
     assert twice.first.outside > 0.5 and twice.second.outside == 0.0
     assert twice.second.sideslip < 0.6 * twice.first.sideslip

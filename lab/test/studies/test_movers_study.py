@@ -1,4 +1,4 @@
-"""The study of the autonomy among things that move and things that are hidden."""
+"""The study of the autonomy among moving and occluded obstacles."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ WALL = World((box(75.0, 90.0, -15.0, 15.0),))
 
 
 def least_clearance(name, seed):
-    """Of a vehicle that holds its lane and its speed [m]."""
+    """Of a vehicle that holds lane and speed [m]."""
     asked = movers.scenario_of(name, seed)
     path = Path(asked.path)
     s = np.arange(0.0, path.length, 0.25)
@@ -29,14 +29,14 @@ def least_clearance(name, seed):
 
 
 @pytest.mark.parametrize("name", movers.SCENARIOS)
-def test_scenarios_repeat_start_clear_and_hit_nobody_before_their_time(name):
+def test_scenarios_repeat_and_start_without_contact(name):
     one, again, other = (movers.scenario_of(name, seed) for seed in (1, 1, 2))
     assert one.initial == again.initial and one.initial != other.initial
     start = one.initial
     assert one.world.clearance(0.0, start.x, start.y, start.yaw, HMMWV.footprint) > 5.0
     met = [least_clearance(name, seed) <= 0.0 for seed in range(1, 4)]
-    # In the gap and among parked cars the lane is free; elsewhere braking or steering is asked for, most of the time.
-    # Who hesitates may also turn back.
+    # In the gap and among parked cars the lane is free; elsewhere braking or steering is mostly required.
+    # The hesitant pedestrian may also turn back.
     assert not any(met) if name in ("narrow_gap", "parked") else sum(met) >= 1 + (name != "hesitant"), met
 
 
@@ -48,7 +48,7 @@ def test_keys_differ_and_unknown_scenarios_are_refused():
 
 
 def test_the_clairvoyant_driver_needs_room():
-    """It stops before a wall unless the road is too slippery, and is hit by a car that comes to where it stands."""
+    """It stops before a wall unless the road is too slippery, and is hit by an oncoming car at standstill."""
     assert movers.clairvoyant(movers.scenario_of("slippery_wall", 1), HMMWV.replace(friction_scale=0.45)) == 0.0
     assert movers.clairvoyant(movers.scenario_of("slippery_wall", 1), HMMWV.replace(friction_scale=0.02)) > 5.0
     assert movers.clairvoyant(movers.scenario_of("oncoming", 1), HMMWV) > 5.0
@@ -77,8 +77,8 @@ def test_the_emergency_brake_stops_before_a_wall_and_drives_where_the_lane_is_fr
     assert lane["reached"] and not lane["failure"] and lane["outside"] == 0.0
 
 
-def test_the_autonomy_does_no_worse_than_the_brake_where_it_drove_worse_before():
-    """A pedestrian behind a van, and a car that cuts in, before which to leave the lane is a failure."""
+def test_the_autonomy_does_no_worse_than_the_brake_on_earlier_failures():
+    """A pedestrian behind a van, and a car that cuts in; leaving the lane is a failure."""
     items = [movers.Drive(name, driver, seed) for name, seed in (("pedestrian_van", 2), ("cut_in", 1), ("cut_in", 4))
              for driver in (movers.AUTONOMY, movers.BRAKE)]
     rows = movers.summarise([movers.work(item) for item in items])
@@ -91,8 +91,8 @@ def test_a_run_is_worse_only_if_it_harms_more():
     fine, hit, harder = ({"failure": why, "collision": "car" if why else "", "impact": impact} for why, impact in (
         ("", 0.0), ("hit car", 3.0), ("hit car", 6.0)))
     stands, outside = ({"failure": why, "collision": "", "impact": 0.0} for why in ("does not arrive", "0.40 m outside"))
-    assert movers.worse(hit, fine) and movers.worse(harder, hit) and movers.worse(outside, fine)
-    assert not any(movers.worse(*pair) for pair in ((hit, harder), (hit, hit), (fine, hit), (stands, fine), (outside, hit)))
+    assert movers.is_worse(hit, fine) and movers.is_worse(harder, hit) and movers.is_worse(outside, fine)
+    assert not any(movers.is_worse(*pair) for pair in ((hit, harder), (hit, hit), (fine, hit), (stands, fine), (outside, hit)))
 
 
 def test_what_moves_into_a_standing_vehicle_runs_into_it():
@@ -103,8 +103,8 @@ def test_what_moves_into_a_standing_vehicle_runs_into_it():
     assert not movers.run_into({**cases[1], "collision": "", "impact": None})
 
 
-def test_files_are_driven_once_told_apart_by_place_and_recorded_where_they_fail(tmp_path, monkeypatch, capsys):
-    """A car in front that stands, and one behind that does not: the autonomy stops and is run into, the brake too."""
+def test_files_are_driven_once_grouped_by_map_and_recorded_if_they_fail(tmp_path, monkeypatch, capsys):
+    """A wall in front and a moving car behind: autonomy and brake stop and are hit from behind."""
     file = tmp_path / "Town-12_1.yaml"
     file.write_text("""
 initial: {speed: 8.0}

@@ -1,4 +1,4 @@
-"""The baseline by rollouts: it arrives where there is room, keeps what it must, and says where it comes from."""
+"""The MPPI baseline: it arrives, avoids obstacles and brakes."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def circles(*rows):
     return Obstacles(table[:, :2], table[:, 2], np.zeros((len(rows), 2)), 0.0)
 
 
-def test_it_goes_through_a_field_with_room(tmp_path):
+def test_it_passes_a_sparse_field(tmp_path):
     field = tmp_path / "field.yaml"
     field.write_text("course: {kind: obstacle_field, seed: 1, speed: 8.0, length: 60.0, width: 20.0, density: 0.005}\n")
     (trial,) = dense_fields(1, 1, [1.0], [20], ["mppi"], Settings(time_budget=0.0))
@@ -35,14 +35,14 @@ def test_it_goes_through_a_field_with_room(tmp_path):
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
-def test_it_steers_away_from_what_stands_beside_the_way(side):
+def test_it_steers_away_from_an_obstacle_beside_the_path(side):
     driver = Mppi(VEHICLE)
     driver.go_to(Goal(200.0, 0.0), 10.0)
     driver.update_obstacles(circles((25.0, 1.0 * side, 1.0)))
     assert side * np.mean([driver.cycle(0.0, at()).command[0] for _ in range(3)]) < -0.01
 
 
-def test_it_brakes_where_all_ways_hit_something():
+def test_it_brakes_if_all_samples_collide():
     driver = Mppi(VEHICLE)
     driver.go_to(Goal(200.0, 0.0), 10.0)
     driver.update_obstacles(circles(*((9.0, y, 1.0) for y in np.arange(-12.0, 12.1, 1.5))))
@@ -50,7 +50,7 @@ def test_it_brakes_where_all_ways_hit_something():
     assert cycle.outcome.name == "BRAKING" and cycle.command[2] == 1.0 and not cycle.done
 
 
-def test_it_follows_a_path_and_says_when_it_is_done():
+def test_it_follows_a_path_and_reports_its_end():
     driver = Mppi(VEHICLE, MppiSettings(rollouts=512))
     driver.follow(Path(np.array([[0.0, 0.0], [6.0, 0.0]])), 10.0)
     assert np.mean([driver.cycle(0.0, at(y=1.5)).command[0] for _ in range(3)]) < 0.0  # back to it

@@ -1,4 +1,4 @@
-"""The study of what a radar adds to the LIDAR."""
+"""The study of the benefit of a radar beside the LIDAR."""
 
 import math
 
@@ -6,7 +6,7 @@ from lfdm_lab.studies import radar
 from lfdm_ros.vehicles import load_vehicle
 
 
-def test_what_crosses_would_be_met_and_meetings_are_told_apart():
+def test_crossing_obstacles_are_on_collision_course_and_keys_differ():
     items = radar.meetings(2)
     assert len({radar.key(item) for item in items}) == len(items)
     for item in items:

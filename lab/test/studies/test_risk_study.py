@@ -1,4 +1,4 @@
-"""Whether the probability is right: that the measures find it where it is not, and that episodes are what they say."""
+"""Calibration of the risk: figures of known probabilities, and episodes."""
 
 from dataclasses import replace
 
@@ -8,11 +8,11 @@ import pytest
 from lfdm_lab.studies import driven_episodes, pictures, risk_validation
 from lfdm_ros.sharing.risk import RiskSettings
 
-QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk_validation.HAND, horizon=1.5)
+QUICK = RiskSettings(intention="held", rollouts=64, first_rollouts=64, clear=0.0, remnant=risk_validation.REMNANT, horizon=1.5)
 
 
-def told_and_true(predicted, true, seed=1, count=4000):
-    """Results of episodes whose failures come at `true` where `predicted` was said; both functions of a uniform number."""
+def predicted_and_true(predicted, true, seed=1, count=4000):
+    """Results of episodes with failure probability `true` and prediction `predicted`, both functions of a uniform number."""
     rng = np.random.default_rng(seed)
     u = rng.random(count)
     p, happened = predicted(u), rng.random(count) < true(u)
@@ -20,13 +20,13 @@ def told_and_true(predicted, true, seed=1, count=4000):
         {"predicted": {"failure": float(a)}, "happened": {"failure": int(b)}, "surprised": 0} for a, b in zip(p, happened)]}]
 
 
-def test_a_probability_that_is_right_is_found_right():
-    known = risk_validation.summarise(told_and_true(lambda u: u**2, lambda u: u**2))["known"]
+def test_a_correct_probability_is_calibrated():
+    known = risk_validation.summarise(predicted_and_true(lambda u: u**2, lambda u: u**2))["known"]
     assert known["slope"] == pytest.approx(1.0, abs=4.0 * known["slope_se"]) and known["slope_se"] < 0.03
-    # Brier skill of a probability that is right: the variance of what is said, over that of what happens.
+    # Brier skill of a correct probability: variance of the prediction over that of the outcome.
     p = np.linspace(0.0, 1.0, 100_001) ** 2
     assert known["brier_skill"] == pytest.approx(p.var() / (p.mean() * (1.0 - p.mean())), abs=0.03)
-    assert known["expected_calibration_error"] < 0.03 and risk_validation.is_right(known)
+    assert known["expected_calibration_error"] < 0.03 and risk_validation.is_calibrated(known)
     assert sum(row["episodes"] for row in known["rows"]) == known["episodes"] == 4000
     assert all(row["lower"] <= row["observed"] <= row["upper"] for row in known["rows"])
 
@@ -37,11 +37,11 @@ def test_a_probability_that_is_right_is_found_right():
     (lambda u: 0.5 + 0.3 * (u - 0.5), lambda u: u),  # not sure enough
     (lambda u: 1.0 - u, lambda u: u),  # the wrong way round
     (lambda u: np.minimum(u + 0.1, 1.0), lambda u: u)])  # always too much
-def test_one_that_is_wrong_is_found_wrong(predicted, true):
-    assert not risk_validation.is_right(risk_validation.summarise(told_and_true(predicted, true))["known"])
+def test_a_wrong_probability_is_not_calibrated(predicted, true):
+    assert not risk_validation.is_calibrated(risk_validation.summarise(predicted_and_true(predicted, true))["known"])
 
 
-def test_measures_are_judged_by_what_they_foretell():
+def test_measures_are_ranked_by_their_predictions():
     rng = np.random.default_rng(4)
     p = rng.random(2000)
     y = (rng.random(2000) < p).astype(int)
@@ -50,7 +50,7 @@ def test_measures_are_judged_by_what_they_foretell():
                  "threats": {name: None if np.isnan(v[i]) else v[i] for name, v in threats.items()}} for i in range(2000)]
     rows = risk_validation.measures([{"world": "known", "first": 0, "episodes": episodes}])
     found = {row["measure"]: row for row in rows if row["what"] == "failure"}
-    # Of a uniform probability that is right: area 5/6, skill 1/3; whatever rises with it is as good.
+    # Of a correct uniform probability: area 5/6, skill 1/3; the same for any increasing function of it.
     assert found["risk"]["auc"] == pytest.approx(5.0 / 6.0, abs=4.0 * found["risk"]["auc_se"]) and 0.005 < found["risk"]["auc_se"] < 0.015
     assert found["right"]["auc"] == found["risk"]["auc"] == pytest.approx(1.0 - found["wrong"]["auc"])
     assert found["risk"]["own_skill"] == pytest.approx(1.0 / 3.0, abs=0.05) == found["right"]["skill"]
@@ -73,30 +73,30 @@ def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
 
     again = risk_validation.work(risk_validation.Episodes("known", 4, 1, QUICK))
     assert without_time(again) == without_time(first)[1:]
-    # What a world is not told does not change what is predicted.
+    # A difference that the risk does not know of does not change the prediction.
     slippery = risk_validation.work(risk_validation.Episodes("slippery", 3, 2, QUICK))
     assert [e["predicted"] for e in slippery["episodes"]] == [e["predicted"] for e in first["episodes"]]
-    told = risk_validation.work(risk_validation.Episodes("slippery_told", 3, 2, QUICK))
-    assert [e["predicted"] for e in told["episodes"]] != [e["predicted"] for e in first["episodes"]]
+    known = risk_validation.work(risk_validation.Episodes("slippery_told", 3, 2, QUICK))
+    assert [e["predicted"] for e in known["episodes"]] != [e["predicted"] for e in first["episodes"]]
 
 
-def test_an_operator_who_drives_is_learned_before_the_question():
-    """The person of a seed, on the lane that it has; the same in each run."""
+def test_a_driving_operator_is_learned_before_the_assessment():
+    """The operator of a seed, on the seed's lane; the same in each run."""
     world = risk_validation.WORLDS["slow"]
     short = replace(world, driving=replace(world.driving, learned=20.0))
     first, again = (risk_validation.episode(short, 3, QUICK) for _ in range(2))
     assert {**first, "seconds": 0.0} == {**again, "seconds": 0.0}
     assert first["surprised"] is None and set(first["predicted"]) == set(first["happened"])
-    told, draws = risk_validation.situation_of(3)[0], risk_validation.situation_of(3)[1].draws
-    asked = driven_episodes.question(short.driving, 3, told, told, "eight_dof", "fiala", draws, QUICK).situation
-    # The person's delay is within 20 % of the world's, in steps of 0.05 s; the commands are of now.
-    assert 0.6 < asked.operator_posterior.delay[0] < 1.05 and asked.operator.time == pytest.approx(asked.time, abs=0.011)
-    assert abs(asked.corridor.path.project(*np.array([[asked.value("x")], [asked.value("y")]]))[1][0]) < 8.0
-    away = np.hypot(*(asked.obstacles.centres - [asked.value("x"), asked.value("y")]).T)
+    nominal, draws = risk_validation.situation_of(3)[0], risk_validation.situation_of(3)[1].draws
+    situation = driven_episodes.drive_until_assessment(short.driving, 3, nominal, nominal, "eight_dof", "fiala", draws, QUICK).situation
+    # The operator's delay is within 20 % of the world's, in steps of 0.05 s; the command is current.
+    assert 0.6 < situation.operator_posterior.delay[0] < 1.05 and situation.operator.time == pytest.approx(situation.time, abs=0.011)
+    assert abs(situation.corridor.path.project(*np.array([[situation.value("x")], [situation.value("y")]]))[1][0]) < 8.0
+    away = np.hypot(*(situation.obstacles.centres - [situation.value("x"), situation.value("y")]).T)
     assert (away > 5.0).all()
 
 
-def test_work_is_shared_out_and_kept_by_what_it_depends_on():
+def test_episodes_are_split_into_items_with_distinct_keys():
     items = risk_validation.episodes(60, QUICK)
     counts = {name: sum(item.count for item in items if item.world == name) for name in risk_validation.WORLDS}
     assert counts == {name: 60 if name == "known" else 15 for name in risk_validation.WORLDS}
@@ -108,9 +108,9 @@ def test_work_is_shared_out_and_kept_by_what_it_depends_on():
 
 
 def test_diagram():
-    worlds = risk_validation.summarise(told_and_true(lambda u: u, lambda u: u, count=200))
+    worlds = risk_validation.summarise(predicted_and_true(lambda u: u, lambda u: u, count=200))
     figure = pictures.draw_reliability(worlds)
     assert figure is not None and "known" in figure.axes[0].get_title()
     assert pictures.draw_reliability({}) is None
     heads, rows = risk_validation.table(worlds)
-    assert len(heads) == len(rows[0]) and "as it is told" in rows[0][0]
+    assert len(heads) == len(rows[0]) and "as assumed" in rows[0][0]

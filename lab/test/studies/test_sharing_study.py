@@ -1,4 +1,4 @@
-"""The study of sharing: what is driven, that it repeats, and what its table says."""
+"""The study of sharing: its runs, their repeatability, and its tables."""
 
 from dataclasses import replace
 
@@ -28,13 +28,13 @@ def test_every_control_drives_the_same_seeds():
         assert len({item.latency for item in items if item.control == control}) == latencies
     more = study.ablation(1, (0.5,), ["lane_change"])
     assert {(item.threats, item.mode) for item in more} == {(("sideslip",), "blend"), (("demand",), "blend"), (("clearance",), "blend"),
-                                                             (("load_transfer",), "blend"), (study.RISK, "blend")}
+                                                             (("load_transfer",), "blend"), (study.RISK_THREATS, "blend")}
     assert [item.control for item in study.blind(1, 0.8, ["obstacle_field"])] == ["autonomy", "shared"]
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ({"scenarios": ["moon"]}, "moon"), ({"controls": ["nobody"]}, "nobody"), ({"latencies": [3.0]}, "latency")])
-def test_what_there_is_not_is_refused(arguments, words):
+def test_unknown_scenarios_controls_and_latencies_are_refused(arguments, words):
     with pytest.raises(InputError, match=words):
         study.drives(1, **arguments)
 
@@ -48,8 +48,9 @@ def test_a_run_repeats_to_the_bit(short):
 
 
 def test_among_things_that_move(monkeypatch):
-    """The scene of a seed is that of the study of movers; where there is no way, nobody has to arrive."""
-    speeds = [s.speed for s in (study.KNOWN["crossing"].load(3), movers.scenario_of("crossing", 3), study.KNOWN["crossing"].load(4))]
+    """The scene of a seed is that of the study of movers; on a blocked road no arrival is required."""
+    crossing = study.ALL_SETTINGS["crossing"]
+    speeds = [s.speed for s in (crossing.load(3), movers.scenario_of("crossing", 3), crossing.load(4))]
     assert speeds[0] == speeds[1] != speeds[2]
     whole = movers.scenario_of
     monkeypatch.setattr(movers, "scenario_of", lambda *arguments: replace(whole(*arguments), duration=1.0))
@@ -58,23 +59,23 @@ def test_among_things_that_move(monkeypatch):
     assert found["failure"] == ""
 
 
-def test_an_operator_of_whom_little_was_seen_is_left_to_drive():
-    """In a lane change without latency, which is over before enough is learned: mostly, and nothing is hit."""
+def test_a_barely_learned_operator_keeps_driving():
+    """In a lane change without latency, too short for learning: small k, and no failure."""
     found = study.work(study.SharingRun("lane_change", "shared", 0.0, 1))
     assert found["mean_k"] < 0.4 and not found["failure"]
 
 
-def test_an_operator_without_latency_sees_for_a_blind_autonomy():
-    """Alone it hits something in this field; together with one who sees, it does not get the vehicle."""
+def test_an_operator_without_latency_compensates_a_blind_autonomy():
+    """Alone it has a collision in this field; with the operator it does not get control."""
     found = study.work(study.SharingRun("obstacle_field", "shared", 0.0, 1, blind=True))
     assert not found["failure"] and found["mean_k"] < 0.2
 
 
-def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
+def test_a_blind_autonomy_ignores_a_sector(monkeypatch):
     seen = []
     monkeypatch.setattr(study.Controller, "update_obstacles", lambda driver, obstacles: seen.append(obstacles))
     driver = study.Blinded.__new__(study.Blinded)
-    driver.eye = (10.0, 0.0, np.pi / 2)  # looks along y
+    driver.pose = (10.0, 0.0, np.pi / 2)  # looks along y
     bearings = np.radians([-60.0, -5.0, 10.0, 25.0, 60.0, 180.0])
     places = np.column_stack([10.0 - 20.0 * np.sin(bearings), 20.0 * np.cos(bearings)])
     driver.update_obstacles(Obstacles(places, np.ones(6), np.zeros((6, 2)), 0.0))
@@ -83,13 +84,13 @@ def test_a_blind_autonomy_sees_nothing_of_a_sector(monkeypatch):
 
 
 def result(control, latency, failure="", **more):
-    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": list(study.RISK), "changes": [],
+    return {"scenario": "lane_change", "control": control, "latency_s": latency, "threats": list(study.RISK_THREATS), "changes": [],
             "mode": "blend", "blind": False,
             "seed": 1, "failure": failure, "collision": failure, "lifted": 0.0, "largest_error": 0.5, "reached": None if failure else 12.0,
             "mean_speed": 14.0, "k_crossings": 2, "k_crossings_of_one_threat": 2, "mean_k": 0.3, "steering_effort": 0.1, **more}
 
 
-def test_k_flickers_within_a_threat_or_meets_several():
+def test_crossings_are_counted_within_a_threat():
     k = {0.0: 0.0, 1.0: 1.0, 3.0: 0.0, 6.0: 1.0, 7.0: 0.0, 7.5: 1.0, 8.0: 0.4}
     assert study.crossings_of_one_threat(list(k), list(k.values())) == 4
     assert study.crossings_of_one_threat(list(k)[:5], list(k.values())[:5]) == 2
@@ -105,10 +106,10 @@ def test_table_and_verdict():
     assert [(r["control"], r["episodes"], r["failures"], r["collisions"]) for r in rows] == [
         ("operator", 5, 4, 4), ("autonomy", 1, 0, 0), ("shared", 5, 1, 1)]
     assert rows[2]["mean_k"] == pytest.approx(0.25) and rows[2]["k_where_fine"] == pytest.approx(0.05)  # of seed 5
-    assert study.helps(rows)
+    assert study.is_beneficial(rows)
     worse = study.summarise([result("shared", 0.5, "hit cone") for _ in range(5)])
-    assert not study.helps([r for r in rows if r["control"] != "shared"] + worse)
-    # Seed 4 ends worse than the better of both, once the autonomy alone is known to arrive there; a run that only stands is late.
+    assert not study.is_beneficial([r for r in rows if r["control"] != "shared"] + worse)
+    # Seed 4 ends worse than the better of both, as the autonomy alone arrives; a run that only stops is late.
     assert rows[2]["worse"] == [] and study.summarise([*runs, result("autonomy", 0.0, seed=4)])[2]["worse"] == [4]
     late = study.summarise([result("operator", 0.5, "hit cone"), result("shared", 0.5, "does not arrive")])
     assert late[1]["worse"] == [] and late[1]["stands"] == 1 and late[1]["k_crossings"] == [2.0, 2]
@@ -130,4 +131,4 @@ def test_components_are_compared_on_the_same_seeds():
     heads, shown = study.ablation_table(rows)
     assert [row[2] for row in shown] == ["risk", "demand", "clearance"] and shown[2][-1] == "2 : 1 (p = 1)" and len(heads) == len(shown[0])
     assert study.ablation_table(study.summarise(runs[:4]))[1] == []
-    assert study.helps(rows)  # by risk alone
+    assert study.is_beneficial(rows)  # by risk alone

@@ -1,5 +1,5 @@
-"""A real slippery floor, felt by a car whose tyres are known from an ordinary one. The recipe's calibration is left out here: its tyres are
-those of the car's file within their deviations.
+"""Friction of a real slippery floor, estimated by a car with tyres calibrated on an ordinary one. The calibration itself is left out: its
+tyres are those of the car's file within their standard deviations.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ FELT = EstimatorSettings(step=1e-3, noise={"vy": 0.03, "yaw_rate": 0.1}, error={
 _CHANNELS = ("vy", "yaw_rate")
 @dataclass(frozen=True)
 class Interval:
-    """Median and 90 % interval of a friction, over that of the ordinary floor."""
+    """Median and 90 % interval of a friction, relative to the ordinary floor."""
 
     median: float
     low: float
@@ -45,7 +45,7 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Felt:
-    """friction: mean of the field where the car drove; field: over that of the ordinary floor; places (N, 2): where it was felt."""
+    """friction: mean of the field where the car drove; field: over that of the ordinary floor; places (N, 2): of the estimates."""
 
     friction: Interval
     field: FrictionField
@@ -54,7 +54,7 @@ class Felt:
 
 
 def drive_of(bag: Path, offset: float, lag: float, span: tuple[float, float]) -> MeasuredDrive:
-    """A part of a recording at even times, with the steering that acted: behind trim and lag."""
+    """A part of a recording at even times, with the effective steering after trim and lag."""
     states, names = read_series(bag, "vehicle/state", ["x", "y", "yaw", "vx", "vy", "yaw_rate"]), ("x", "y", "yaw", "vx", "vy", "yaw_rate")
     commands = read_series(bag, "control/command", ["steering", "throttle", "brake"])
     times = np.arange(*span, INTERVAL)
@@ -70,18 +70,18 @@ def drive_of(bag: Path, offset: float, lag: float, span: tuple[float, float]) ->
 
 
 def gentle(drive: MeasuredDrive) -> MeasuredDrive:
-    """The drive, with nothing known of what acts where the car gains or loses much speed: nothing is felt there."""
+    """The drive; without estimates at high longitudinal acceleration, where the forces are unknown."""
     v = drive.states
     along = savgol_filter(v["vx"], 5, 2, deriv=1, delta=INTERVAL) - v["vy"] * v["yaw_rate"]
     return MeasuredDrive(drive.times, np.where(np.abs(along)[:, None] > GENTLE, np.nan, drive.inputs), v)
 
 
 def feel(vehicle: Vehicle, draws: Mapping[str, np.ndarray], drive: MeasuredDrive) -> Felt:
-    """What a drive says of the floor."""
+    """The friction estimated from a drive."""
     what = FrictionEstimator(vehicle, LINK, PRIOR, FELT, draws).estimate(drive)
     seen, (x, y) = learn(PRIOR, what), (drive.states["x"], drive.states["y"])
     there = DensePosterior(PRIOR, what.places, seen).draw(1000, np.random.default_rng(1))
-    # Patches are longer than the room: too smooth for what is fast on large maps.
+    # Patches longer than the room are too smooth for the fast method of large maps.
     grid = Grid.covering((x.min() - 1.0, y.min() - 1.0), (x.max() + 1.0, y.max() + 1.0), 0.4)
     field = DensePosterior(PRIOR, grid.places, seen)
     return Felt(Interval.of(LINK.friction(there).mean(axis=1)), FrictionField(grid, field.mean.reshape(grid.shape), LINK),
@@ -89,7 +89,7 @@ def feel(vehicle: Vehicle, draws: Mapping[str, np.ndarray], drive: MeasuredDrive
 
 
 def errors_of(vehicle: Vehicle, drive: MeasuredDrive, horizon: float) -> np.ndarray:
-    """Root mean squares (2,) of what is predicted of vy and the yaw rate, piece after piece, with the speed of the recording."""
+    """RMS errors (2,) of predicted vy and yaw rate over the windows, with the recorded speed."""
     model, count = vehicle.model("eight_dof"), round(horizon / INTERVAL)
     begins = [b for b in range(0, len(drive.times) - count, count) if drive.states["vx"][b:b + count + 1].min() > 0.3]  # else it stands
     rows = np.array(begins)[:, None] + np.arange(count + 1)
@@ -116,18 +116,18 @@ def bags(reference_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     return {name: folder / name for name in (ORDINARY, SLIPPERY)}
 
 
-def test_the_slippery_floor_is_felt_to_hold_less_and_is_predicted_better_for_it(bags: dict[str, Path]) -> None:
+def test_the_estimated_friction_of_a_slippery_floor_is_lower_and_improves_predictions(bags: dict[str, Path]) -> None:
     drive, other = (drive_of(bags[SLIPPERY], TRIM[SLIPPERY], LAG[SLIPPERY], spans[SLIPPERY]) for spans in (LEARNED, PREDICTED))
     felt = feel(DART, {}, gentle(drive))
-    # A fit to the same half has half of the ordinary floor's friction; what is felt across is what the motor leaves of it.
+    # A fit to the same half gives half of the ordinary floor's friction; the lateral estimate is what the motor leaves of it.
     assert 0.3 < felt.friction.low < felt.friction.median < felt.friction.high < 0.6
     table = FieldTable(felt.field)
     before, after = (errors_of(vehicle, other, 0.2) for vehicle in (DART, DART.replace(friction_field=table.number)))
     assert (after < 0.97 * before).all()
 
 
-def test_the_ordinary_floor_is_one_among_what_it_may_be(bags: dict[str, Path]) -> None:
-    """Driven slowly: that it is none of ice is all that is known."""
+def test_the_ordinary_floor_is_within_the_prior(bags: dict[str, Path]) -> None:
+    """Driven slowly, which only excludes ice."""
     felt = feel(DART, {}, drive_of(bags[ORDINARY], TRIM[ORDINARY], LAG[ORDINARY], LEARNED[ORDINARY]))
     assert 0.3 < felt.friction.low < 1.0 < felt.friction.high and felt.friction.high - felt.friction.low > 0.3
 

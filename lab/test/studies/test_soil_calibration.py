@@ -1,4 +1,4 @@
-"""The recipe `soil`: it finds the soil of a drive on exact wheels, and says what a drive does not tell."""
+"""The recipe `soil` identifies the soil of a drive on exact wheels, and reports unidentified parameters."""
 
 from pathlib import Path
 
@@ -57,16 +57,16 @@ def test_the_soil_is_found(exact: list[Path], tmp_path: Path) -> None:
     for name, value in true.items():
         assert abs(rows[name]["mean"] - value) < 4.0 * rows[name]["sd"], (name, rows[name]["mean"], value)
         assert rows[name]["sd_over_prior_sd"] < 0.5, name
-    # Strength and shear are known to a per cent or two; of the pressure what counts is that at the depth of the wheels, some 15 mm.
+    # Strength and shear are identified to one or two percent, the pressure at the depth of the wheels (15 mm).
     assert rows["soil_friction_angle"]["mean"] == pytest.approx(true["soil_friction_angle"], rel=0.01)
     assert rows["soil_shear_modulus"]["mean"] == pytest.approx(true["soil_shear_modulus"], rel=0.05)
     pressure = rows["soil_frictional_modulus"]["mean"] * depth ** rows["soil_sinkage_exponent"]["mean"]
     assert pressure == pytest.approx(SAND.modulus(width) * depth ** SAND.sinkage_exponent, rel=0.1)
 
 
-def test_what_a_gentle_drive_does_not_tell_is_said(tmp_path: Path) -> None:
-    """At little slip strength and shear modulus are one number, and at one depth modulus and exponent: each pair is named, and what to
-    drive."""
+def test_unidentified_parameters_of_a_gentle_drive_are_reported(tmp_path: Path) -> None:
+    """At small slip only the ratio of strength and shear modulus is identified, at one depth only the pressure: both pairs are named, with
+    the manoeuvre to add."""
     recipe = load_recipe("soil")
     path = tmp_path / "pull_alone.yaml"
     path.write_text("\n".join(line for line in recipe.text.splitlines() if "name: coast" not in line))
@@ -84,7 +84,7 @@ def test_what_a_gentle_drive_does_not_tell_is_said(tmp_path: Path) -> None:
         assert "enter only in one combination" in group["text"] and "drive straight_acceleration" in group["text"]
 
 
-def test_the_recipe_holds_the_soil_that_its_file_has() -> None:
+def test_the_recipe_has_the_soil_of_its_file() -> None:
     p = load_recipe("soil").start_vehicle.parameters
     whole = {"soil_cohesive_modulus": 0.0, "soil_frictional_modulus": SAND.modulus(p["tyre_width"])}
     for name, value in {**SAND.parameters, **whole}.items():

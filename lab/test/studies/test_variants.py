@@ -1,4 +1,4 @@
-"""Studies of priors and of bags: what decides, and what contradicts, is found; what does not, is not."""
+"""Studies of priors and of bags: decisive priors and contradicting bags are found."""
 
 import json
 import math
@@ -85,9 +85,9 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_priors_that_decide_are_told_from_those_that_do_not(recipe: Path, bags: dict[str, str], tmp_path: Path,
-                                                            capsys: pytest.CaptureFixture) -> None:
-    # The data know the rear stiffness to some percent; this prior is narrower, and wrong by 20 kN/rad.
+def test_decisive_priors_are_distinguished_from_others(recipe: Path, bags: dict[str, str], tmp_path: Path,
+                                                       capsys: pytest.CaptureFixture) -> None:
+    # The data determine the rear stiffness to some percent; this prior is narrower, and wrong by 20 kN/rad.
     text = RECIPE.replace("{prior: uniform, lower: 20, upper: 120, unit: kN/rad}", "{prior: normal, mean: 50, sd: 1, unit: kN/rad}")
     recipe.write_text(text)
     out = tmp_path / "out"
@@ -99,10 +99,10 @@ def test_priors_that_decide_are_told_from_those_that_do_not(recipe: Path, bags: 
     assert tuple(results["unknowns"]) == NAMES
     rear = results["unknowns"]["cornering_stiffness_rear"]
     assert rear["verdict"] == "prior" and [tried["factor"] for tried in rear["tried"]] == pytest.approx([2.0, 0.5], rel=1e-6)
-    # A wider prior lets the posterior go towards the data.
+    # With a wider prior the posterior moves towards the data.
     assert rear["tried"][0]["own_shift"] > 0.5 > 0.0 > rear["tried"][1]["own_shift"]
     assert (out / "priors.png").read_bytes().startswith(b"\x89PNG")
-    # Again: nothing is calibrated a second time.
+    # Repeated: nothing is calibrated again.
     assert main(command) == 0
     assert "priors: 0 of 7" not in capsys.readouterr().err
 
@@ -114,11 +114,11 @@ def test_priors_that_do_not_decide(recipe: Path, bags: dict[str, str], tmp_path:
     assert tuple(rows) == NAMES[:2]
     for name in rows:
         assert rows[name]["verdict"] == "data", rows[name]["text"]
-        assert max(abs(tried["shift"]) for tried in rows[name]["tried"]) < variants.SAY[0]
+        assert max(abs(tried["shift"]) for tried in rows[name]["tried"]) < variants.INFLUENCE[0]
 
 
-def test_half_of_a_range_that_leaves_the_posterior_out_is_not_held_against_the_prior(recipe: Path, bags: dict[str, str],
-                                                                                     tmp_path: Path) -> None:
+def test_half_of_a_range_that_excludes_the_posterior_is_not_assessed(recipe: Path, bags: dict[str, str],
+                                                                     tmp_path: Path) -> None:
     front = "      cornering_stiffness_front: {prior: log_normal, median: 60, log_sd: 0.4, unit: kN/rad}\n"
     text = RECIPE.replace("lower: 20, upper: 120", "lower: 60, upper: 240").replace(front, "")
     recipe.write_text(text.replace("stages:", "parameters: {cornering_stiffness_front: {value: 50, unit: kN/rad}}\nstages:"))
@@ -131,7 +131,7 @@ def test_half_of_a_range_that_leaves_the_posterior_out_is_not_held_against_the_p
 
 @dataclass(frozen=True)
 class Compared:
-    """All bags compared, stopped after two and gone on with: a folder with the recipe and `out`, what was kept, the progress after."""
+    """A comparison of all bags, stopped after two and resumed: a folder with the recipe and `out`, stored results, later progress."""
 
     folder: Path
     kept: dict[str, Any]
@@ -156,7 +156,7 @@ def compared(bags: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     return Compared(folder, kept, seen, outcome)
 
 
-def test_a_study_that_is_stopped_keeps_what_is_done(compared: Compared) -> None:
+def test_a_stopped_study_stores_finished_calibrations(compared: Compared) -> None:
     assert compared.kept["interrupted"] and set(compared.kept["unknowns"][NAMES[0]]["bags"]) == {"turn_a", "turn_b"}
     assert compared.seen == [2, 3] and not compared.outcome["interrupted"]
 
@@ -180,7 +180,7 @@ def test_bags_of_one_vehicle_agree_and_those_of_another_contradict(compared: Com
     assert (compared.folder / "out" / "bags.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_bags_that_the_recipe_does_not_want_are_left_out_and_named(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
+def test_unused_bags_are_left_out_and_named(recipe: Path, bags: dict[str, str], tmp_path: Path) -> None:
     recipe.write_text(RECIPE.replace('"turn_*"', "[turn_a, turn_b]"))
     outcome = variants.study_bags(load_recipe(recipe), list(bags.values()), tmp_path / "out", scheduler=LocalScheduler())
     assert "turn_soft" in outcome["left_out"] and set(outcome["unknowns"][NAMES[0]]["bags"]) == {"turn_a", "turn_b"}
