@@ -67,23 +67,25 @@ def test_operator_link_and_controller_share_the_vehicle_of_the_shipped_stack(tmp
     assert sum(summary["sharing_inputs_refused"].values()) == 0 == summary["collisions"]
 
 
-@pytest.mark.parametrize(("rear", "threat"), [("", 0.0), ("sensors/lidar_rear", 1.0)])
-def test_a_threat_from_behind_is_seen_by_the_second_lidar(tmp_path: Path, rear: str, threat: float) -> None:
+@pytest.mark.parametrize("rear", ["", "sensors/lidar_rear"])
+def test_a_threat_from_behind_is_seen_by_the_second_lidar(tmp_path: Path, rear: str) -> None:
     scenario, bag = tmp_path / "overtaken.yaml", tmp_path / "bag"
     scenario.write_text("duration: 10.0\nspeed: 8.0\ngoal: {x: 200.0, y: 0.0}\ninitial: {speed: 8.0}\nobstacles:\n"
                         "  - {circle: {x: -25.0, y: 1.5, radius: 1.0}, velocity: [18.0, 0.0], kind: car}\n")
     run_stack({"nodes": [
-        {"executable": "shared_control", "parameters": {"stepping": "lockstep", "answer_timeout": 60.0, "operator_age": 2.0, "rear_lidar": rear,
-                                                        "threats": ["clearance"], "threat_settings": ["clearance.margin=1.0"]}},
+        {"executable": "shared_control", "parameters": {
+            "stepping": "lockstep", "answer_timeout": 60.0, "operator_age": 2.0, "rear_lidar": rear, "threats": ["clearance"],
+            "threat_settings": ["clearance.margin=1.0"]}},
         {"executable": "input_player", "parameters": {"scenario": "sine_steer", "at_end": "hold"},
          "remappings": {"control/command": "operator/command"}},
-        {"executable": "mpc_controller", "parameters": {"task": "scenario", "scenario": str(scenario), "stepping": "lockstep", "shared": True,
-                                                        "scan_patience": 60.0, "rear_lidar": rear}},
-        {"executable": "vehicle_simulator", "parameters": {"scenario": str(scenario), "stepping": "lockstep", "model": "eight_dof",
-                                                           "speed_factor": 0.0}}]},
+        {"executable": "mpc_controller", "parameters": {
+            "task": "scenario", "scenario": str(scenario), "stepping": "lockstep", "shared": True, "scan_patience": 60.0,
+            "rear_lidar": rear}},
+        {"executable": "vehicle_simulator", "parameters": {
+            "scenario": str(scenario), "stepping": "lockstep", "model": "eight_dof", "speed_factor": 0.0}}]},
         duration=1.8, record=bag, quiet=True, overrides={"vehicle": "hmmwv_rear_lidar"})
-    found = read_series(bag, "shared_control/status", ["component_threats[0]"]).values
-    assert np.nanmax(found) == pytest.approx(threat, abs=0.9) and (np.nanmax(found) > 0.2) == bool(threat)
+    largest = np.nanmax(read_series(bag, "shared_control/status", ["component_threats[0]"]).values)
+    assert largest > 0.2 if rear else largest == 0.0
 
 
 class Sources:

@@ -519,8 +519,8 @@ def run_into(run: dict[str, Any]) -> bool:
 
 def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns a row for each scenario: failures of each driver by seed; seeds on which the autonomy only stops, has a goal out of reach, is
-    run into, or is worse than the brake; seeds on which the clairvoyant bound collides; longer: the autonomy's time over that of the trusting
-    driver, which ignores occluded traffic, median of the seeds on which both arrive."""
+    run into, or is worse than the brake; seeds on which the clairvoyant bound collides; longer: the autonomy's time over that of the
+    trusting driver, which ignores occluded traffic, median of the seeds on which both arrive."""
     rows = []
     for name in dict.fromkeys(run["scenario"] for run in runs):
         of = {driver: {run["seed"]: run for run in runs if run["scenario"] == name and run["driver"] == driver} for driver in DRIVERS}
