@@ -176,7 +176,7 @@ class VehicleEnd(_End):
         self._ground = GroundTopics(node, ground)
         self._lidar: SimulatedSensor[Scan] | None = None
         self._make_lidar = lambda world: SimulatedSensor(
-            Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
+            Lidar(world, LIDAR.record(value).on(vehicle), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
         if world.obstacles:
             self._lidar = self._make_lidar(world)
 
