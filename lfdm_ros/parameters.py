@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from lfdm_ros import documents
 from lfdm_ros.errors import InputError, quote, suggest
@@ -16,6 +16,7 @@ from lfdm_ros.errors import InputError, quote, suggest
 Value = bool | int | float | str | list[str]
 Choices = tuple[str, ...] | Callable[[], Iterable[str]]
 T = TypeVar("T")
+Record = TypeVar("Record", bound="Declared")
 
 _NAMES = {bool: "boolean (true or false)", int: "whole number", float: "number", str: "text", list: "list of texts"}
 
@@ -75,7 +76,8 @@ class Parameter:
     @property
     def text(self) -> str:
         """The description with its unit."""
-        return f"{self.description} [{self.unit}]" if self.unit else self.description
+        what = f"{self.description}; the default is for vehicles of 4 m and longer" if self.power else self.description
+        return f"{what} [{self.unit}]" if self.unit else what
 
 
 def renaming(former: str, now: str) -> str:
@@ -118,7 +120,7 @@ class Declared:
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
 
-    def fitted(self, scale: float) -> Self:
+    def fitted(self: Record, scale: float) -> Record:
         """Returns the settings for a vehicle of a scale (`Footprint.scale`): lengths, speeds and their weights that have their default,
         which is that of a full-size vehicle, are in proportion. A field `scale` is set."""
         if scale == 1.0:

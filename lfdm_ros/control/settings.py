@@ -71,7 +71,8 @@ class Settings(CommandLimits):
     reverse_unseen: bool = setting(False, "", "also reverse into unobserved places: only if they are monitored otherwise",
                                    live=True)
 
-    penalty_obstacle: float = setting(300.0, "1/m", "cost of violating the distance to an obstacle, for a second", 0.0, 1e7, live=True, power=-1)
+    penalty_obstacle: float = setting(300.0, "1/m", "cost of violating the distance to an obstacle, for a second", 0.0, 1e7,
+                                      live=True, power=-1)
     penalty_load: float = setting(60.0, "1", "cost of a wheel load below its margin, share of the static, a second", 0.0, 1e7, live=True)
     penalty_friction: float = setting(20.0, "1", "cost of leaving the friction circle, for a second", 0.0, 1e7, live=True)
     penalty_steering: float = setting(20.0, "1", "cost of exceeding the steering limit, as share of it, for a second", 0.0, 1e7, live=True)

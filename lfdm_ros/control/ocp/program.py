@@ -16,8 +16,8 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.models import Model
 from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp, StageDimensions, StageNames, StageQp, compiled_stage, stage_function
 
-# Trust region of the linearisation: a step is shortened so that no state moves further than this. Lengths and speeds are those of a full-size
-# vehicle; they are in proportion for a smaller one (`Footprint.scale`).
+# Trust region of the linearisation: a step is shortened so that no state moves further than this. SCALED: those that are in proportion for
+# a vehicle that is not full-size (`Footprint.scale`).
 MAX_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
 SCALED = ("x", "y", "vx", "vy")
 # Solver tolerances: of a step of the real-time iteration, and of steps to convergence.

@@ -40,8 +40,8 @@ _STAGE_PARAMETERS = (
 )
 _CORNER = 1e-3  # [m] rounds the distance's root
 _MIN_FRICTION = 0.02  # of a ground: avoids division by zero
-# Distance of plans from the corridor's edges: growth with the time ahead [m/s] and maximum [m], of a full-size vehicle, and maximum share of
-# the room beside the vehicle.
+# Distance of plans from the corridor's edges: growth with the time ahead [m/s] and maximum [m], of a full-size vehicle, and maximum share
+# of the room beside the vehicle.
 CORRIDOR_GROWTH, MAX_SPARE, SPARE_SHARE = 0.4, 0.5, 0.15
 
 

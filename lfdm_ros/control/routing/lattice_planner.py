@@ -133,7 +133,8 @@ def turn_route(search: Search, settings: LatticeSettings, lattice: Lattice) -> R
         return replace(best, arrived=False).finished(search, "turn", side, search.goal)
     if float(np.hypot(search.goal_x - best.x[-1], search.goal_y - best.y[-1])) >= settings.shortest_station:
         x, y, yaw = float(best.x[-1]), float(best.y[-1]), float(best.yaw[-1])
-        onward = replace(search, x=x, y=y, yaw=yaw, pace=max(min(search.pace, settings.turning_speed), search.scale * MIN_SPEED), previous=None)
+        pace = max(min(search.pace, settings.turning_speed), search.scale * MIN_SPEED)
+        onward = replace(search, x=x, y=y, yaw=yaw, pace=pace, previous=None)
         best = joined(best, lattice.trace(onward, settings.shortest_station, float(np.arctan2(search.goal_y - y, search.goal_x - x)),
                                           np.zeros(len(search.scene.reach)), search.step * len(best.x) / search.pace))
     return best.finished(search, "turn", side, search.goal)
@@ -143,7 +144,8 @@ def _turns(search: Search, settings: LatticeSettings, delay: float) -> list[_Tur
     """Returns turns that begin `delay` [m] ahead and end where they point to the goal."""
     pace, scene, previous, step = search.pace, search.scene, search.previous, search.step
     slowing = min(pace**2 / (2.0 * settings.braking), MAX_SLOWING_DISTANCE)
-    s = step * np.arange(int(4.0 * np.pi * settings.smallest_radius / step) + int((slowing + 4.0 * settings.smallest_radius) / step))
+    radius = settings.smallest_radius
+    s = step * np.arange(int(4.0 * np.pi * radius / step) + int((slowing + 4.0 * radius) / step))
     square = np.maximum(pace**2 - 2.0 * settings.braking * s, settings.turning_speed**2)
     bend = np.minimum(settings.lateral_acceleration / square, 1.0 / settings.smallest_radius)
     bend *= np.clip((s - delay) / (0.5 * settings.smallest_radius), 0.0, 1.0)  # steering takes its time
@@ -159,7 +161,8 @@ def _turns(search: Search, settings: LatticeSettings, delay: float) -> list[_Tur
             continue
         end = max(int(turned[0]), 2)
         curve = RouteCurve(curve.x[:end + 1], curve.y[:end + 1], curve.yaw[:end + 1], curve.curvature[:end + 1], True)
-        clear = (squared_distances(curve.x, curve.y, pace, scene) >= np.maximum(scene.reach - search.scale * MARGIN_TOLERANCE, 0.0) ** 2).all(axis=1)
+        need = np.maximum(scene.reach - search.scale * MARGIN_TOLERANCE, 0.0)
+        clear = (squared_distances(curve.x, curve.y, pace, scene) >= need**2).all(axis=1)
         free = float(s[:end + 1][np.logical_and.accumulate(clear)].max(initial=0.0))
         cost = float(s[end] + abs(ahead[end])) + (0.0 if free >= s[end] else HIT - free)
         if previous is not None and previous.side == -side:

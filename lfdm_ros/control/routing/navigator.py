@@ -59,7 +59,8 @@ def blocked_speeds(settings: Settings, outline: Footprint, route: Route, vx: flo
 
 def should_keep_route(route: Route | None, remaining: float, vx: float, scale: float) -> bool:
     """Checks that a vehicle at `remaining` [m] from its goal at vx [m/s] should keep its present route; scale: of the vehicle."""
-    return route is not None and not route.blocked and route.kind != "turn" and remaining < max(NEAR_GOAL_TIME * vx, scale * NEAR_GOAL_DISTANCE)
+    near = max(NEAR_GOAL_TIME * vx, scale * NEAR_GOAL_DISTANCE)
+    return route is not None and not route.blocked and route.kind != "turn" and remaining < near
 
 
 SLOWDOWN = 1.0  # [m/s] immediate reduction of the reference for a vehicle that is too fast
@@ -343,7 +344,8 @@ class Navigator:
         """Returns speeds (n,) [m/s] along a path, by its bends and the range of sight; a vehicle that is too fast brakes less hard than for
         an obstacle."""
         s, outline = self._settings, self._outline
-        highest = np.maximum(stopping_here(s, max(vx - outline.scale * SLOWDOWN, 0.0), path), min(task.speed, max_speed_for_sight(s, outline)))
+        slowing = stopping_here(s, max(vx - outline.scale * SLOWDOWN, 0.0), path)
+        highest = np.maximum(slowing, min(task.speed, max_speed_for_sight(s, outline)))
         return speed_profile(path, highest, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
 
     def _longer(self, path: Path, speeds: np.ndarray) -> tuple[Path, np.ndarray]:

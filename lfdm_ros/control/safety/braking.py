@@ -29,8 +29,8 @@ DRIVE_DECAY_TIME = 0.12
 class BrakingModel(NamedTuple):
     """Vehicle data of the braking controller. full_brake: deceleration at full brake [m/s^2]; strongest: largest brake of a stop;
     rear_brake: the rear axle's share of the brake force; rear_load: of the static load; lift: loss of rear_load per m/s^2 of braking;
-    wheelbase, front_axle, rear_axle (from the centre of mass) [m]; full_lock [rad]; understeer, rear_slip [rad s^2/m]; scale: size against a
-    full-size vehicle."""
+    wheelbase, front_axle, rear_axle (from the centre of mass) [m]; full_lock [rad]; understeer, rear_slip [rad s^2/m]; scale: size against
+    a full-size vehicle."""
 
     full_brake: float
     strongest: float

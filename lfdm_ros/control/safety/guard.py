@@ -36,7 +36,8 @@ class Guard:
         """Sets settings and vehicle from now on. Raises InputError if the vehicle lacks parameters."""
         self._settings, self.stops = settings, Stops(settings, vehicle)
         self._lane_brake = LaneBrake(settings, self.stops, self._place)
-        self._half_width, self._scale, self._wheel_radius = vehicle.footprint.half_width, vehicle.footprint.scale, vehicle.parameters.get("wheel_radius", 0.0)
+        self._half_width, self._scale = vehicle.footprint.half_width, vehicle.footprint.scale
+        self._wheel_radius = vehicle.parameters.get("wheel_radius", 0.0)
 
     def forget(self) -> None:
         """Clears the curve of the last stop."""

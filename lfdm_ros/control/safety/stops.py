@@ -299,8 +299,8 @@ class Stops:
             for curve, begin in zip(curves, begins):
                 if found is not None and perf_counter() > until:
                     return found
-                stop = self.evaluate(curve.shifted(scale * side, begin, length) if side else curve, x, command, None, time, obstacles, margin,
-                                 trust=NOMINAL)
+                way = curve.shifted(scale * side, begin, length) if side else curve
+                stop = self.evaluate(way, x, command, None, time, obstacles, margin, trust=NOMINAL)
                 if stop.free:
                     return stop
                 if found is None or (stop.speed, stop.blind, -stop.clearance) < (found.speed, found.blind, -found.clearance):
