@@ -30,7 +30,7 @@ def test_a_car_has_the_declared_defaults(name):
 
 
 def test_defaults_follow_from_the_vehicle_and_changes_do_not():
-    assert SMALL == pytest.approx(0.705 / 4.0, rel=1e-3)
+    assert ART.footprint.scale == pytest.approx(0.705 / 4.0, rel=1e-3)
     settings = Settings(stop_margin=0.03).fitted(SMALL)
     assert settings.obstacle_margin == pytest.approx(0.4 * SMALL) and settings.stop_margin == 0.03
     assert settings.weight_lateral == pytest.approx(2.0 / SMALL**2) and settings.penalty_obstacle == pytest.approx(300.0 / SMALL)
