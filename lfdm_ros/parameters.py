@@ -7,7 +7,7 @@ Checks, YAML, ROS parameters, the command line and the documentation all come fr
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from lfdm_ros import documents
@@ -16,6 +16,7 @@ from lfdm_ros.errors import InputError, quote, suggest
 Value = bool | int | float | str | list[str]
 Choices = tuple[str, ...] | Callable[[], Iterable[str]]
 T = TypeVar("T")
+Record = TypeVar("Record", bound="Declared")
 
 _NAMES = {bool: "boolean (true or false)", int: "whole number", float: "number", str: "text", list: "list of texts"}
 
@@ -38,6 +39,7 @@ class Parameter:
         live: may change while it is in use. Others may change only before their node is configured.
         unit: of a number; empty: none.
         former: texts of the former release; each is taken for the one that it maps to, with a line that says so, or refused by that line.
+        power: of the vehicle's scale, by which its default follows from the vehicle; see `Declared.fitted`.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Parameter:
     live: bool = False
     unit: str = ""
     former: Mapping[str, str] = field(default_factory=dict)
+    power: int = 0
 
     def convert(self, value: Any, where: str) -> Value:
         """Checks a value from YAML or a command line and gives it the declared type. Raises InputError: wrong type, not finite, out of
@@ -73,7 +76,8 @@ class Parameter:
     @property
     def text(self) -> str:
         """The description with its unit."""
-        return f"{self.description} [{self.unit}]" if self.unit else self.description
+        what = f"{self.description}; the default is for vehicles of 4 m and longer" if self.power else self.description
+        return f"{what} [{self.unit}]" if self.unit else what
 
 
 def renaming(former: str, now: str) -> str:
@@ -93,10 +97,10 @@ def _of_former(value: str, former: Mapping[str, str], allowed: Iterable[str], wh
 
 
 def setting(default: Any, unit: str, description: str, lower: float = -math.inf, upper: float = math.inf, *, live: bool = False,
-            choices: Choices = (), former: Mapping[str, str] | None = None) -> Any:
+            choices: Choices = (), former: Mapping[str, str] | None = None, power: int = 0) -> Any:
     """Makes a field of a `Declared` record; see `Parameter`."""
     return field(default=default, metadata={"unit": unit, "description": description, "lower": lower, "upper": upper, "live": live,
-                                            "choices": choices, "former": former or {}})
+                                            "choices": choices, "former": former or {}, "power": power})
 
 
 class Declared:
@@ -115,6 +119,15 @@ class Declared:
             if isinstance(value, (int, float)) and not m["lower"] <= value <= m["upper"]:  # false for NaN
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
+
+    def fitted(self: Record, scale: float) -> Record:
+        """Returns the settings for a vehicle of a scale (`Footprint.scale`): lengths, speeds and their weights that have their default,
+        which is that of a full-size vehicle, are in proportion. A field `scale` is set."""
+        if scale == 1.0:
+            return self
+        changes = {f.name: min(max(f.default * scale ** f.metadata["power"], f.metadata["lower"]), f.metadata["upper"])
+                   for f in fields(self) if f.metadata["power"] and getattr(self, f.name) == f.default}  # type: ignore[arg-type]
+        return replace(self, **changes, **({"scale": scale} if hasattr(self, "scale") else {}))  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

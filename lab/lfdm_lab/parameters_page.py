@@ -12,8 +12,9 @@ Written by `python -m lfdm_lab.parameters_page` from the declarations; a test co
 
 In a stack: `parameters: {NAME: VALUE}` of a node, or of all that have it; `lfdm up STACK --set NODE.NAME=VALUE`; with a ROS installation
 `ros2 run lfdm_ros NODE --ros-args -p NAME:=VALUE`. Without ROS: `lfdm drive SCENARIO --set NAME=VALUE` for what the controller, its tracker
-(`tracker_`), its lattice (`lattice_`) and the LIDAR (`lidar_`) have. *live*: it may change while the node is active (`lfdm param set`). The
-vehicle's own values, its body, mounts and actuators, are in [its file](../howto/vehicles.md).
+(`tracker_`), its lattice (`lattice_`) and the LIDAR (`lidar_`) have. *live*: it may change while the node is active (`lfdm param set`). *By
+size*: the default is for vehicles of 4 m and longer; as long as it is not changed, lengths and speeds of a shorter one are in proportion to
+its length, weights by their unit. The vehicle's own values, its body, mounts and actuators, are in [its file](../howto/vehicles.md).
 """
 
 
@@ -23,8 +24,8 @@ def markdown() -> str:
 
 
 def _table(parameters: Iterable[Parameter]) -> list[str]:
-    rows = [f"| `{p.name}` | {_value(p.default)} | {_range(p)} | {p.unit} | {p.description}{'; *live*' if p.live else ''} |"
-            for p in parameters]
+    rows = [f"| `{p.name}` | {_value(p.default)} | {_range(p)} | {p.unit} | {p.description}{'; *live*' if p.live else ''}"
+            f"{'; *by size*' if p.power else ''} |" for p in parameters]
     return ["| name | default | range | unit | what |", "| --- | --- | --- | --- | --- |", *rows]
 
 

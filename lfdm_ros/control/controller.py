@@ -28,6 +28,7 @@ from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Vehicle, with_motor_map
@@ -68,7 +69,8 @@ class Controller:
         Raises:
             InputError: no such model, or the vehicle lacks parameters.
         """
-        self.settings, vehicle = settings or Settings(), with_motor_map(vehicle)
+        vehicle = with_motor_map(vehicle)
+        self.settings = (settings or Settings()).fitted(vehicle.footprint.scale)
         self.planner = planner = Planner(vehicle, self.settings, limits)
         self._replanner, s = Replanner(planner), self.settings
         self._vehicle, self.outline, self.actuators = vehicle, vehicle.footprint, vehicle.actuators
@@ -160,7 +162,8 @@ class Controller:
         planned, p = self.planner.vehicle, vehicle.parameters
         torque = p.get("motor_torque_0", 0.0)
         pull = torque / (p["driveline_ratio"] * p["wheel_radius"] * mass_of(p)) if torque > 0.0 else FULL_PULL
-        return self.settings, self._guard.stops, SteeredAxles(p["cg_to_rear_axle"], planned.wheelbase, planned.full_lock, pull)
+        drag = GRAVITY * p.get("rolling_resistance", 0.0) / p["wheel_radius"] if torque > 0.0 else 0.0
+        return self.settings, self._guard.stops, SteeredAxles(p["cg_to_rear_axle"], planned.wheelbase, planned.full_lock, pull, drag)
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
@@ -168,7 +171,7 @@ class Controller:
         for name in changes:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
-        self.settings = dataclasses.replace(self.settings, **changes)
+        self.settings = dataclasses.replace(self.settings, **changes).fitted(self.outline.scale)
         self._rates = RateLimits.of(self.settings, self.actuators)
         self.planner.tune(self.settings)
         self._distribute()
@@ -210,7 +213,7 @@ class Controller:
         if not s.compensate:
             ahead = now
 
-        if task.done and abs(float(x[self.planner.trajectory.place["vx"]])) < STANDING:
+        if task.done and abs(float(x[self.planner.trajectory.place["vx"]])) < self.outline.scale * STANDING:
             return self._stand(now, began, ARRIVED, age, x)
         manoeuvre = self._manoeuvre(task, now, x, age, began)
         if manoeuvre is not None:

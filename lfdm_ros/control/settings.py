@@ -32,10 +32,10 @@ class Settings(CommandLimits):
                                  "penalty")
 
     # -- Cost ---------------------------------------------------------------------------------------------------------
-    weight_lateral: float = setting(2.0, "1/m^2", "distance from the path", 0.0, 1e4, live=True)
+    weight_lateral: float = setting(2.0, "1/m^2", "distance from the path", 0.0, 1e4, live=True, power=-2)
     weight_heading: float = setting(2.0, "1/rad^2", "heading against the path's", 0.0, 1e4, live=True)
-    weight_speed: float = setting(0.08, "s^2/m^2", "speed against the reference", 0.0, 1e4, live=True)
-    weight_sideslip: float = setting(0.1, "s^2/m^2", "lateral velocity of the rear axle", 0.0, 1e4, live=True)
+    weight_speed: float = setting(0.08, "s^2/m^2", "speed against the reference", 0.0, 1e4, live=True, power=-2)
+    weight_sideslip: float = setting(0.1, "s^2/m^2", "lateral velocity of the rear axle", 0.0, 1e4, live=True, power=-2)
     weight_steering: float = setting(0.2, "1", "steering away from straight ahead", 0.0, 1e4, live=True)
     weight_pedal: float = setting(0.02, "1", "throttle and brake", 0.0, 1e4, live=True)
     weight_steering_rate: float = setting(0.5, "s^2", "rate of the steering", 1e-6, 1e4, live=True)
@@ -51,14 +51,14 @@ class Settings(CommandLimits):
                                    live=True)
     load_margin: float = setting(0.15, "1", "smallest load of each wheel, share of its static load", 0.0, 0.9, live=True)
     friction_use: float = setting(0.85, "1", "share of the friction circle that the plan may use", 0.05, 1.5, live=True)
-    obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True)
-    obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True)
+    obstacle_margin: float = setting(0.4, "m", "distance to keep from obstacles", 0.0, 10.0, live=True, power=1)
+    obstacle_growth: float = setting(0.1, "m/s", "growth of that distance with the time ahead", 0.0, 5.0, live=True, power=1)
     obstacle_sigmas: float = setting(0.0, "1", "standard deviations of its velocity by which a moving obstacle grows with the time ahead, "
                                      "for the plan", 0.0, 5.0, live=True)
     stop_margin: float = setting(0.15, "m", "distance to keep from obstacles on the stop along each plan; with a corridor at most "
-                                            "half of path_margin", 0.0, 10.0, live=True)
+                                            "half of path_margin", 0.0, 10.0, live=True, power=1)
     path_margin: float = setting(0.1, "m", "distance to keep from obstacles on a path with a corridor, instead of those two", 0.0, 10.0,
-                                 live=True)
+                                 live=True, power=1)
     sight: float = setting(100.0, "m", "range of the obstacle sensor; the speed allows a stop within it", 1.0, 1e4, live=True)
     sight_braking: float = setting(5.0, "m/s^2", "deceleration of a stop within sight", 0.1, 20.0, live=True)
     hidden_speed: float = setting(0.0, "m/s", "assumed speed of traffic that obstacles beside a path may hide: 1.5 for pedestrians, 5 for "
@@ -67,16 +67,17 @@ class Settings(CommandLimits):
     path_acceleration: float = setting(3.0, "m/s^2", "acceleration of the reference speed along the path", 0.1, 20.0, live=True)
     path_braking: float = setting(3.5, "m/s^2", "deceleration of the reference speed along the path", 0.1, 20.0, live=True)
     reverse_speed: float = setting(1.5, "m/s", "speed in reverse, on paths with changes of direction, if the route is blocked; 0: never",
-                                   0.0, 3.0, live=True)
+                                   0.0, 3.0, live=True, power=1)
     reverse_unseen: bool = setting(False, "", "also reverse into unobserved places: only if they are monitored otherwise",
                                    live=True)
 
-    penalty_obstacle: float = setting(300.0, "1/m", "cost of violating the distance to an obstacle, for a second", 0.0, 1e7, live=True)
+    penalty_obstacle: float = setting(300.0, "1/m", "cost of violating the distance to an obstacle, for a second", 0.0, 1e7,
+                                      live=True, power=-1)
     penalty_load: float = setting(60.0, "1", "cost of a wheel load below its margin, share of the static, a second", 0.0, 1e7, live=True)
     penalty_friction: float = setting(20.0, "1", "cost of leaving the friction circle, for a second", 0.0, 1e7, live=True)
     penalty_steering: float = setting(20.0, "1", "cost of exceeding the steering limit, as share of it, for a second", 0.0, 1e7, live=True)
-    penalty_corridor: float = setting(100.0, "1/m", "cost of leaving the corridor, for a second", 0.0, 1e7, live=True)
-    penalty_speed: float = setting(5.0, "s/m", "cost of exceeding the speed limit, for a second", 0.0, 1e7, live=True)
+    penalty_corridor: float = setting(100.0, "1/m", "cost of leaving the corridor, for a second", 0.0, 1e7, live=True, power=-1)
+    penalty_speed: float = setting(5.0, "s/m", "cost of exceeding the speed limit, for a second", 0.0, 1e7, live=True, power=-1)
 
     # -- Time ---------------------------------------------------------------------------------------------------------
     compensate: bool = setting(True, "", "predict the state through its age and the actuation delay", live=True)

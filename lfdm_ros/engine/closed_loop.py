@@ -233,8 +233,8 @@ class _ScanFeed:
     def __init__(self, world: World, plant: PlantSettings, settings: LidarSettings, vehicle: Vehicle, period: float) -> None:
         around = SensorScene(world)
         rear = find_sensor(vehicle, plant.rear_lidar, Lidar, "rear LIDAR", around) if plant.rear_lidar else None
-        self.tracker, self._mount = tracker_of(plant.tracker, vehicle.lidar, rear=rear), vehicle.lidar
-        self._sensors: list[Lidar | Radar] = [Lidar(world, settings, plant.seed, vehicle.lidar)]
+        self.tracker, self._mount = tracker_of(plant.tracker.on(vehicle), vehicle.lidar, rear=rear), vehicle.lidar
+        self._sensors: list[Lidar | Radar] = [Lidar(world, settings.on(vehicle), plant.seed, vehicle.lidar)]
         if plant.radar is not None:
             self._sensors.append(Radar(plant.radar, vehicle.lidar, around, plant.seed))
         if rear is not None:

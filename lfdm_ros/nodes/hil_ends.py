@@ -169,7 +169,7 @@ class VehicleEnd(_End):
         self._on_the_map = GroundWatch(node, simulator, ground, scenario, pose)
         surface = Surface.of(None if ground is None else ground.heights)
         self._make_lidar = lambda world: SimulatedSensor(
-            Lidar(world, LIDAR.record(value), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
+            Lidar(world, LIDAR.record(value).on(vehicle), value("lidar_seed"), vehicle.lidar, surface), plant.period_ns * every)
         self._lidar: SimulatedSensor[Scan] | None = self._make_lidar(world) if world.obstacles else None
 
         if value("link") == ROS:

@@ -271,7 +271,7 @@ class PilotedComponent(Component):
         """Makes the pilot that asks a driver each period [s] and tracks obstacles as far as it sees [m], on ground with heights; rear: the
         second LIDAR; `others`: as `Pilot` takes them."""
         settings = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE),
-                                  horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST)))
+                                  horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))).on(vehicle)
         pilot = Pilot(
             driver, tracker_of(settings, vehicle.lidar, heights, rear), period=period, lockstep=self._lockstep,
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"),

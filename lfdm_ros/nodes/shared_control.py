@@ -121,7 +121,7 @@ class SharedControl(piloted.Calibratable):
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
         self.arbiter = AuthorityArbiter(vehicle, settings, components, table, self.warn_of_refusal)
         self.arbiter.set_vehicle(vehicle, self._with_grounds(None))
-        tracked = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE))
+        tracked = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE)).on(vehicle)
         rear = piloted.rear_lidar_of(plain, self.value("rear_lidar"))
         self.pilot = SharedPilot(
             self.arbiter, tracker_of(tracked, vehicle.lidar, self._on_ground.heights, rear),

@@ -164,7 +164,7 @@ class VehicleSimulator(Component):
         surface = Surface.of(None if ground is None else ground.heights)
 
         def scanner(disturbed: bool) -> Lidar:
-            settings = LIDAR.record(self.value)
+            settings = LIDAR.record(self.value).on(vehicle)
             return Lidar(self._world, LIDAR_TYPE.disturbed(settings) if disturbed else settings, self.value("lidar_seed"), vehicle.lidar,
                          surface)
 

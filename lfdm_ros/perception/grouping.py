@@ -12,7 +12,7 @@ from lfdm_ros.sensors.scan import Scan
 
 # A gap of this many or more lost beams (nan) separates two groups at any distance.
 _LOST_BEAMS = 4
-# Largest distance of adjacent returns that may belong to one surface [m].
+# Largest distance of adjacent returns that may belong to one surface [m]; lengths are those of a full-size vehicle.
 _SUPPORT = 6.0
 # Share of the sensor's range beyond which the range limit cuts off surfaces.
 _NEAR_LIMIT = 0.95
@@ -35,14 +35,15 @@ class GroupingSettings(Declared):
     noise_sd: float = setting(0.03, "m", "standard deviation of a range", 1e-4, 10.0)
     sigmas: float = setting(2.0, "1", "margin of the circles, in standard deviations of the range", 0.0, 10.0)
     gap_base: float = setting(0.3, "m", "distance of returns in one group: up to this plus gap_factor times the beam spacing there",
-                              0.001, 10.0)
+                              0.001, 10.0, power=1)
     gap_factor: float = setting(2.0, "1", "see gap_base", 1.0, 20.0)
     gap_line: float = setting(3.0, "m", "the same for three returns on a straight line, so that a wall at a grazing angle is one; below "
-                                        "the width of gaps that the vehicle can pass", 0.0, 20.0)
-    chain_radius: float = setting(0.75, "m", "radius of the circles that cover a long surface", 0.1, 10.0)
-    body_radius: float = setting(4.0, "m", "radius of the largest surface that is tracked as a body", 0.01, 50.0)
-    arc_radius_min: float = setting(0.1, "m", "smallest radius of a fitted arc", 0.001, 50.0)
-    arc_radius_max: float = setting(4.0, "m", "largest radius of a fitted arc", 0.001, 50.0)
+                                        "the width of gaps that the vehicle can pass", 0.0, 20.0, power=1)
+    chain_radius: float = setting(0.75, "m", "radius of the circles that cover a long surface", 0.01, 10.0, power=1)
+    body_radius: float = setting(4.0, "m", "radius of the largest surface that is tracked as a body", 0.01, 50.0, power=1)
+    arc_radius_min: float = setting(0.1, "m", "smallest radius of a fitted arc", 0.001, 50.0, power=1)
+    arc_radius_max: float = setting(4.0, "m", "largest radius of a fitted arc", 0.001, 50.0, power=1)
+    scale: float = setting(1.0, "1", "size of the vehicle against a full-size one; see `fitted`", 1e-3, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,7 +185,7 @@ def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
         joined &= (opened == 0) & (step <= _LOST_BEAMS)
         if not full:
             joined[-1] = False
-    support = adjacent & (distance < _SUPPORT)
+    support = adjacent & (distance < settings.scale * _SUPPORT)
     supported = support | np.roll(support, 1)
 
     # On a straight line u = 1 / r is a sine of the bearing: u(-1) - 2 cos(increment) u(0) + u(1) = 0.
@@ -268,7 +269,7 @@ def _chains(px: np.ndarray, py: np.ndarray, r: np.ndarray, angle: np.ndarray, st
     # Length along the polyline, over points that are farther apart than noise.
     raw = np.zeros(total)
     raw[1:] = np.cumsum(np.hypot(x[1:] - x[:-1], y[1:] - y[:-1]))
-    cell = ((raw - raw[begin][owner]) / _LENGTH_STEP).astype(np.int64)
+    cell = ((raw - raw[begin][owner]) / max(settings.scale * _LENGTH_STEP, 3.0 * settings.noise_sd)).astype(np.int64)
     keep = np.zeros(total, bool)
     keep[1:] = cell[1:] != cell[:-1]
     keep[begin] = keep[last] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -20,7 +20,7 @@ from lfdm_ros.perception.outline import outline_heading
 from lfdm_ros.perception.pose_jumps import find_jump
 from lfdm_ros.sensors.radar import RadarScan, sensor_motion
 from lfdm_ros.sensors.scan import Scan, check_scan, within
-from lfdm_ros.vehicles import Mount
+from lfdm_ros.vehicles import Mount, Vehicle
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TrackerSettings(GroupingSettings):
     still_scans: int = setting(5, "1", "consecutive scans below half of that speed before it is static again", 1, 1000)
     standing_drift: float = setting(0.02, "m", "drift of static obstacles in a second due to the error of the poses: about that of GNSS "
                                                "and inertial navigation", 0.0, 10.0)
-    gate: float = setting(3.0, "m", "largest distance of an obstacle from its predicted position", 0.001, 100.0)
+    gate: float = setting(3.0, "m", "largest distance of an obstacle from its predicted position", 0.001, 100.0, power=1)
     horizon: float = setting(250.0, "m", "largest range of returns that are used", 0.1, 10_000.0)
     static_memory: float = setting(4.0, "s", "time for which undetected static obstacles are kept", 0.0, 1e4)
     moving_memory: float = setting(1.0, "s", "time for which undetected moving obstacles are kept", 0.0, 1e4)
@@ -51,9 +51,15 @@ class TrackerSettings(GroupingSettings):
     passed: float = setting(30.0, "m", "distance behind the vehicle at which obstacles are dropped", 0.0, 1e4)
     free_scans: int = setting(3, "1", "consecutive scans with free beams through an obstacle before it is dropped", 1, 1000)
 
+    def on(self, vehicle: Vehicle) -> TrackerSettings:
+        """Returns the settings for the LIDAR of a vehicle: where they have their default, its file gives the noise and its size the
+        lengths."""
+        noise = vehicle.parameters.get("lidar_noise", self.noise_sd) if self.noise_sd == TrackerSettings.noise_sd else self.noise_sd
+        return replace(self.fitted(vehicle.footprint.scale), noise_sd=noise)
+
 
 # The range noise is a property of the sensor.
-TRACKER = Exposed(TrackerSettings, "tracker_", without=("noise_sd",))
+TRACKER = Exposed(TrackerSettings, "tracker_", without=("noise_sd", "scale"))
 
 
 class _T(IntEnum):
@@ -436,7 +442,7 @@ def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[
     dy = chosen[_T.Y][:, None] - seen.y[bodies]
     square = dx * dx + dy * dy
     # The detected middle may jump within the body between views.
-    gate = 9.0 * (_mean_variance(chosen)[:, None] + _position_variance(seen, bodies)) + 0.25 * chosen[_T.REACH][:, None] ** 2
+    gate = 9.0 * (_mean_variance(chosen)[:, None] + _position_variance(seen, bodies, st)) + 0.25 * chosen[_T.REACH][:, None] ** 2
     gate = np.minimum(gate, st.gate ** 2)
     # Missing pairs cost as much as the largest gate: an additional pair must not shift the tracks of a whole row of obstacles by one.
     allowed = square < gate
@@ -492,10 +498,10 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
     tracks[:, hit] = t
 
 
-def _position_variance(seen: Circles, which: np.ndarray) -> np.ndarray:
+def _position_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
     """Returns the variance of the middle [m2]: larger for partial detections, whose middle depends on the view."""
     extent = seen.extent[which]
-    return np.where(seen.partial[which], extent * extent + 0.25, 0.0625 * extent * extent + 4e-4)
+    return np.where(seen.partial[which], extent * extent + 0.25 * st.scale**2, 0.0625 * extent * extent + 4e-4)
 
 
 def _look_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
@@ -513,13 +519,13 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     arc, partial = seen.arc[found], seen.partial[found]
     x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
     # A partial detection of a circle known completely locates that circle, not its own middle.
-    inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3)
+    inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3 * st.scale)
     x, y, radius, excess = (np.where(inner, t[row], now) for row, now in (
         (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
 
     # Any part of a moving body may be visible: as it becomes occluded, the remaining part appears to slow down.
     less = np.where(partial & (t[_T.MOVING] > 0.0), np.maximum(t[_T.REACH] - radius, 0.0), 0.0)
-    variance = _position_variance(seen, found) + less * less
+    variance = _position_variance(seen, found, st) + less * less
     pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]
     for axis, seen_there in ((0, x), (1, y)):
         _measure(t, _OF_STATE[axis], seen_there - t[axis], variance)
@@ -527,7 +533,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     turned = _take_headings(t, found, now, scan.stamp)
     came, partly = _take_advance(t, found, now, looks, st, turned)
     _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
-               ~partial & ~seen.frame[found] & (arc | (radius - excess < _SMALL)), arc, abs(scan.angle_increment))
+               ~partial & ~seen.frame[found] & (arc | (radius - excess < st.scale * _SMALL)), arc, abs(scan.angle_increment))
     t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
     # Now separated from a neighbour it was merged with: measure its motion by its own size from now on.
     parted = arc & ~partial & (t[_T.REACH] > _PARTED * radius)
@@ -802,7 +808,7 @@ def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndar
     t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
     t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
     t[_T.EXCESS] = seen.excess[new]
-    t[_T.P:] = _isotropic(_position_variance(seen, new), st)
+    t[_T.P:] = _isotropic(_position_variance(seen, new, st), st)
     t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED], t[_T.CAME], t[_T.HEADED] = stamp, 1.0, -np.inf, -np.inf, -np.inf
     t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
     body = seen.body[new]

@@ -1,7 +1,7 @@
 """Planar LIDAR: one range per beam, by exact ray casting."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from lfdm_ros.sensors.ground_rays import Surface, ground_ranges
 from lfdm_ros.sensors.scan import Scan
 from lfdm_ros.sensors.sensor import VehicleView
 from lfdm_ros.simulation.world import World
-from lfdm_ros.vehicles import Mount
+from lfdm_ros.vehicles import Mount, Vehicle
 
 _ARGUMENTS = (*[POINTER] * 3, INTEGER, *[POINTER] * 2, INTEGER, *[POINTER] * 3, INTEGER)  # of `loops_native.cast`
 
@@ -25,7 +25,7 @@ class LidarSettings(Declared):
 
     ABOUT = "LIDAR: "
 
-    range_min: float = setting(0.5, "m", "minimum range", 0.0, 100.0)
+    range_min: float = setting(0.5, "m", "minimum range", 0.0, 100.0, power=1)
     range_max: float = setting(100.0, "m", "maximum range", 0.1, 1000.0)
     field_of_view: float = setting(1.5 * math.pi, "rad", "horizontal, centred forward", 0.01, 2.0 * math.pi)
     resolution: float = setting(math.radians(0.5), "rad", "angle between two beams", 0.0005, 0.5)
@@ -40,6 +40,12 @@ class LidarSettings(Declared):
             raise InputError(f"LIDAR: range_max is {self.range_max:g}; give more than range_min, {self.range_min:g} m")
         if self.resolution > self.field_of_view:
             raise InputError(f"LIDAR: resolution is {self.resolution:g}; give at most field_of_view, {self.field_of_view:g} rad")
+
+    def on(self, vehicle: Vehicle) -> LidarSettings:
+        """Returns the settings of the LIDAR of a vehicle: where they have their default, its file gives the noise and its size the minimum
+        range."""
+        noise = vehicle.parameters.get("lidar_noise", self.noise_sd) if self.noise_sd == LidarSettings.noise_sd else self.noise_sd
+        return replace(self.fitted(vehicle.footprint.scale), noise_sd=noise)
 
     @property
     def beams(self) -> int:

@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
         Field("lidar_y", "m", "position of the LIDAR, left of the centreline", "", -20.0, 20.0),
         Field("lidar_yaw", "rad", "yaw of the LIDAR relative to the vehicle, + left", "", -math.pi, math.pi),
         Field("lidar_z", "m", "height of the LIDAR above the ground", "", 0.0, 20.0),
+        Field("lidar_noise", "m", "standard deviation of the LIDAR's ranges", "", 1e-4, 10.0),
         Field("imu_x", "m", "position of the IMU, ahead of the front axle", "", -20.0, 20.0),
         Field("imu_y", "m", "position of the IMU, left of the centreline", "", -20.0, 20.0),
         Field("imu_z", "m", "height of the IMU above the ground", "", 0.0, 20.0)),
@@ -43,6 +44,7 @@ MOVED = {"vehicle_front": "front_overhang", "vehicle_rear": "rear_overhang", "ve
 OVERHANG, WIDER, WIDE = 0.3, 1.2, 2.0 / 3.0
 RULE = "overhangs of 0.3 wheelbases, and 1.2 times as wide as the track or else two thirds of the wheelbase"
 STEERING_RATE = 0.8  # [1/s] default: full lock in 1.25 s
+FULL_LENGTH = 4.0  # [m] of a full-size vehicle, at least
 
 
 def moved(name: str, override: str = "vehicle_changes: [{}=VALUE]") -> str:
@@ -67,6 +69,11 @@ class Footprint:
                 raise InputError(f"footprint: {name} is {quote(value)}; give a finite number")
         if min(self.front, self.rear, self.half_width) <= 0.0:
             raise InputError("front, rear and half_width of a footprint must be more than 0")
+
+    @property
+    def scale(self) -> float:
+        """Size against a full-size vehicle, 1 for a length of 4 m or more: factor on lengths and speeds of controller and tracker."""
+        return min(1.0, (self.front + self.rear) / FULL_LENGTH)
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,7 @@ def _shipped_groups() -> dict[str, KeyGroup]:
     for sensor, title, needs in (("lidar", "a LIDAR", ("lidar",)), ("imu", "an IMU", ())):
         add(sensor, title, {"sensors": _keys(body.SECTIONS["sensors"], f"{sensor}_x", f"{sensor}_y")})
         add(f"{sensor}_z", f"the height of {title}", {"sensors": (f"{sensor}_z",)}, needs)
+    add("lidar_noise", "the noise of a LIDAR", {"sensors": ("lidar_noise",)}, ("lidar",))
     for actuator in _keys(body.SECTIONS["actuators"]):
         add(actuator, "an actuator", {"actuators": (actuator,)})
     return groups

@@ -230,7 +230,7 @@ def test_a_stop_is_judged_as_arrays_say():
         rows = np.column_stack([times, poses, speeds])
         circles = np.column_stack([obstacles.centres, obstacles.velocities, obstacles.radii, obstacles.brakes, obstacles.turn_rates])
         braking.judge(rows, len(rows), circles,
-                      (outline.front, outline.rear, outline.half_width), (lidar.x, lidar.y), time - 0.25, margin,
+                      (outline.front, outline.rear, outline.half_width, outline.scale), (lidar.x, lidar.y), time - 0.25, margin,
                       SETTINGS.obstacle_growth, case % 3 > 0, result)
         assert result.tolist() == [stop.clearance, bool((away.min(axis=0) >= need).all()), stop.speed, stop.blind]
         found.append((free, stop.speed > 0.0, blind > MAX_BLIND_SPEED))

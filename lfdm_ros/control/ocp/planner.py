@@ -90,7 +90,8 @@ class Planner:
         if not np.isfinite(z0).all():
             raise ValueError(NOT_FINITE)
         t = self.trajectory
-        self._guess.fill(t.z, t.w, z0, reference, self.settings, self._rates, self.vehicle.wheelbase, self.vehicle.full_lock)
+        self._guess.fill(t.z, t.w, z0, reference, self.settings, self._rates, self.vehicle.wheelbase, self.vehicle.full_lock,
+                         self.vehicle.outline.scale)
 
     def shift(self, time: float) -> None:
         """Shifts the plan by `time` [s], interpolated, and extrapolated at its end."""
@@ -170,6 +171,7 @@ class Planner:
         return dataclasses.replace(now, solved=False, unfinished=over, status=f"the plan does not follow the model, gap {now.gap:.1e}")
 
 
+# Lengths, speeds and their gain of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).
 PREVIEW_TIME, MIN_PREVIEW = 1.0, 8.0  # preview of the driver: time [s], minimum distance [m]
 TURNING_SPEED = 6.0  # [m/s] towards a point to the side
 PEDAL_GAIN = 0.2  # gain of the speed control [s/m]
@@ -189,8 +191,8 @@ class InitialGuess:
         self._advance = advance_kernel(model)(self._x, p, self._before, self._after)
 
     def fill(self, z: np.ndarray, w: np.ndarray, z0: np.ndarray, reference: Reference, settings: Settings, rates: RateLimits,
-             wheelbase: float, full_lock: float) -> None:
-        """Writes states z (N+1, nz) and controls w (N+1, nw) from z0 (nz,)."""
+             wheelbase: float, full_lock: float, scale: float) -> None:
+        """Writes states z (N+1, nz) and controls w (N+1, nw) from z0 (nz,); scale: of the vehicle."""
         place = {name: i for i, name in enumerate(self._layout.states)}
         ix, iy, iyaw, iv = (place[name] for name in ("x", "y", "yaw", "vx"))
         x, path = self._x, reference.path
@@ -201,7 +203,8 @@ class InitialGuess:
         s = float(path.project(z0[[ix]], z0[[iy]])[0][0])
         for i, dt in enumerate(self._durations):
             (s,), (offset,) = (a.tolist() for a in path.project(x[[ix]], x[[iy]], np.array([s])))
-            turn, press = self._drive(reference, s, offset, float(x[ix]), float(x[iy]), float(x[iyaw]), float(x[iv]), settings, wheelbase)
+            turn, press = self._drive(reference, s, offset, float(x[ix]), float(x[iy]), float(x[iyaw]), float(x[iv]), settings, wheelbase,
+                                      scale)
             steer = math.atan(turn) / full_lock
             reach = rates.steering * dt
             steer = max(min(steer, 1.0, steering + reach), -1.0, steering - reach)
@@ -222,19 +225,19 @@ class InitialGuess:
         w[-1] = 0.0
 
     def _drive(self, reference: Reference, s: float, offset: float, x: float, y: float, yaw: float, vx: float, settings: Settings,
-               wheelbase: float) -> tuple[float, float]:
+               wheelbase: float, scale: float) -> tuple[float, float]:
         """Returns the tangent of the road-wheel angle, and the pedal."""
         v, path = max(vx, 0.0), reference.path
-        ahead = max(MIN_PREVIEW, PREVIEW_TIME * v) + 0.5 * abs(offset)
+        ahead = max(scale * MIN_PREVIEW, PREVIEW_TIME * v) + 0.5 * abs(offset)
         px, py = (float(a[0]) for a in path.at(np.array([s + ahead]))[:2])
         angle = math.atan2(py - y, px - x) - yaw
         angle -= 2.0 * math.pi * round(angle / (2.0 * math.pi))
         curvature = 2.0 * math.sin(max(min(angle, 0.5 * math.pi), -0.5 * math.pi)) / math.hypot(px - x, py - y)
-        most = settings.path_lateral_acceleration / max(v, 1.0) ** 2
+        most = settings.path_lateral_acceleration / max(v, scale) ** 2
         speed = min(float(np.interp(s, path.s, reference.speeds)), reference.highest)
         if abs(angle) > 0.5:
-            speed = min(speed, TURNING_SPEED)
-        return wheelbase * max(min(curvature, most), -most), max(min(PEDAL_GAIN * (speed - v), MAX_PEDALS[0]), -MAX_PEDALS[1])
+            speed = min(speed, scale * TURNING_SPEED)
+        return wheelbase * max(min(curvature, most), -most), max(min(PEDAL_GAIN / scale * (speed - v), MAX_PEDALS[0]), -MAX_PEDALS[1])
 
 
 MAX_FAILURES = 3  # consecutive cycles without a solution before a plan restarts

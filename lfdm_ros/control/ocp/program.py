@@ -16,8 +16,10 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.models import Model
 from lfdm_ros.solvers import Hpipm, Ipopt, Linearised, Piqp, StageDimensions, StageNames, StageQp, compiled_stage, stage_function
 
-# Trust region of the linearisation: a step is shortened so that no state moves further than this.
+# Trust region of the linearisation: a step is shortened so that no state moves further than this. SCALED: those that are in proportion for
+# a vehicle that is not full-size (`Footprint.scale`).
 MAX_STEP = {"x": 4.0, "y": 4.0, "yaw": 0.4, "vx": 4.0, "vy": 2.0, "yaw_rate": 0.6}
+SCALED = ("x", "y", "vx", "vy")
 # Solver tolerances: of a step of the real-time iteration, and of steps to convergence.
 QUICK_TOLERANCE, EXACT_TOLERANCE = 1e-4, 1e-8
 ACTIVE_DISTANCE = 0.02  # distance from its bound at which a row is active
@@ -65,7 +67,7 @@ class Program:
         reached = loops((*[POINTER] * 7, *[INTEGER] * 4, POINTER), INTEGER, entry="reached")
         self._reached = partial(reached, *addresses(
             qp.C, qp.row_lower, qp.row_upper, qp.penalty, self._row_groups, self._paid, self._nearest, stages, n, rows, len(self._groups)))
-        self._reach = np.array([1.0 / MAX_STEP.get(name, math.inf) for name in layout.states])
+        self._states, self._scale, self._reach = layout.states, 1.0, np.empty(n)
 
     def solver(self, settings: Settings) -> Hpipm | Piqp | Ipopt:
         """Makes the solver that the settings name. Raises SolverMissing: its library is not installed."""
@@ -81,7 +83,8 @@ class Program:
 
     def set_vehicle(self, vehicle: PlannedVehicle) -> None:
         """Sets another vehicle's parameters."""
-        self.p[:], self.k[:] = vehicle.p, vehicle.k
+        self.p[:], self.k[:], self._scale = vehicle.p, vehicle.k, vehicle.outline.scale
+        self._reach[:] = [1.0 / (MAX_STEP.get(name, math.inf) * (self._scale if name in SCALED else 1.0)) for name in self._states]
 
     def tune(self, settings: Settings, rates: RateLimits) -> None:
         """Sets weights, penalties and bounds."""
@@ -118,7 +121,7 @@ class Program:
         self._costs()
         self._errors = weights * errors * errors
         # Remaining time at the end decreases with the progress along the path.
-        time_weight = -reference.time_weight / max(reference.highest, 1.0)
+        time_weight = -reference.time_weight / max(reference.highest, self._scale)
         for name, direction in (("x", "path_cos"), ("y", "path_sin")):
             self.linear[-1, self._trajectory.place[name]] = time_weight * self._parameters.column[direction][-1]
         qp.q[-1] += self.linear[-1]

@@ -60,7 +60,7 @@ class StageParameters:
         """Sets parameters and bounds of each stage from the reference and the limits."""
         s = self._locate(reference.path)
         self.column["friction"][:] = settings.friction_use * vehicle.friction
-        fastest = self._speeds(reference, s)
+        fastest = self._speeds(reference, s, vehicle.outline.scale * SLOWDOWN)
         self._steering_limit(limits if settings.use_limit_table else None)
         self._bounds(reference, settings, vehicle, s, fastest)
 
@@ -81,13 +81,13 @@ class StageParameters:
         column["path_yaw"][:] = pyaw + 2.0 * math.pi * np.round((yaw - pyaw) / (2.0 * math.pi))
         return s
 
-    def _speeds(self, reference: Reference, s: np.ndarray) -> np.ndarray:
-        """Sets reference speeds at s (N+1,) [m]; returns the speed limits (N+1,) [m/s]."""
+    def _speeds(self, reference: Reference, s: np.ndarray, slowdown: float) -> np.ndarray:
+        """Sets reference speeds at s (N+1,) [m]; returns the speed limits (N+1,) [m/s], `slowdown` [m/s] below a speed that is too high."""
         speed, slope = self.column["path_speed"], self.column["path_speed_slope"]
         speed[:], slope[:] = reference.speed_at(s)
         # A vehicle that is too fast slows down moderately: hard braking for the limit would leave no grip to steer.
         with np.errstate(invalid="ignore"):
-            slowed = self._trajectory.column("vx")[0] - SLOWDOWN - reference.slowing * self._trajectory.grid
+            slowed = self._trajectory.column("vx")[0] - slowdown - reference.slowing * self._trajectory.grid
             fastest: np.ndarray = np.fmax(slowed, reference.highest)
         early = speed >= reference.highest - 1e-6
         speed[early] = np.maximum(speed, fastest)[early]

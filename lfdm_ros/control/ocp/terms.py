@@ -40,8 +40,8 @@ _STAGE_PARAMETERS = (
 )
 _CORNER = 1e-3  # [m] rounds the distance's root
 _MIN_FRICTION = 0.02  # of a ground: avoids division by zero
-# Distance of plans from the corridor's edges: growth with the time ahead [m/s], maximum [m], and maximum share of the room beside the
-# vehicle.
+# Distance of plans from the corridor's edges: growth with the time ahead [m/s] and maximum [m], of a full-size vehicle, and maximum share
+# of the room beside the vehicle.
 CORRIDOR_GROWTH, MAX_SPARE, SPARE_SHARE = 0.4, 0.5, 0.15
 
 
@@ -174,7 +174,7 @@ def _corridor(reach: Callable[[Footprint], float], b: BoundContext) -> tuple[Bou
         return -np.inf, np.inf
     left, right = np.array(b.reference.room_at(b.s + reach(b.outline))) - b.outline.half_width
     # Stages far ahead keep away from the edges: steering at its rate limit could not correct model errors.
-    spare = np.minimum(np.minimum(CORRIDOR_GROWTH * b.time, MAX_SPARE), SPARE_SHARE * np.maximum(left + right, 0.0))
+    spare = np.minimum(b.outline.scale * np.minimum(CORRIDOR_GROWTH * b.time, MAX_SPARE), SPARE_SHARE * np.maximum(left + right, 0.0))
     return spare - right, left - spare
 
 

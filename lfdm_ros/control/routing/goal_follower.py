@@ -38,9 +38,10 @@ class GoalFollower:
     """Task, obstacles, and a route that is searched periodically."""
 
     def __init__(self, settings: Settings, outline: Footprint) -> None:
-        s, self.outline = settings, outline
-        self.settings = settings
-        self._guide = LatticePlanner(LatticeSettings(lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking))
+        self.settings, self.outline = settings.fitted(outline.scale), outline
+        s = self.settings
+        self._guide = LatticePlanner(LatticeSettings(
+            lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking).fitted(outline.scale))
         self.obstacles = NOTHING
         self.way: SpeedProfiledPath | None = None
         self.done = False
@@ -81,25 +82,25 @@ class GoalFollower:
     def update_route(self, now: float, pose: PlanarState) -> None:
         """Searches the route to the goal where due, and checks for the end of the task."""
         s, goal = self.settings, self._goal
-        slow = not self._stop or abs(pose.vx) < STANDING
+        slow = not self._stop or abs(pose.vx) < self.outline.scale * STANDING
         if goal is None:
-            if self._followed is not None and self.station(pose.x, pose.y) >= self._followed.length - 1.0 and slow:
+            if self._followed is not None and self.station(pose.x, pose.y) >= self._followed.length - self.outline.scale and slow:
                 self.done = True
             return
         remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
         if remaining <= goal.tolerance and slow:
             self.done = True
         route = self._route
-        if self.done or should_keep_route(route, remaining, pose.vx) or now - self._looked < s.route_period - 1e-9:
+        if self.done or should_keep_route(route, remaining, pose.vx, self.outline.scale) or now - self._looked < s.route_period - 1e-9:
             return
         self._looked = now
         route = self._route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), goal.x, goal.y, self.obstacles.at(now),
                                                 self.outline.half_width, s.obstacle_margin, self._route)
-        speeds = speed_profile(route.path, min(self._speed, max_speed_for_sight(s, self.outline.front)), s.path_lateral_acceleration,
+        speeds = speed_profile(route.path, min(self._speed, max_speed_for_sight(s, self.outline)), s.path_lateral_acceleration,
                                s.path_acceleration, s.path_braking, 0.0 if self._stop else math.inf)
         if route.blocked:
             self._blocked_since = min(self._blocked_since, now)
-            speeds = np.minimum(speeds, blocked_speeds(s, self.outline.front, route, pose.vx, now - self._blocked_since))
+            speeds = np.minimum(speeds, blocked_speeds(s, self.outline, route, pose.vx, now - self._blocked_since))
         else:
             self._blocked_since = math.inf
         self.way = SpeedProfiledPath(route.path, speeds, route.blocked)

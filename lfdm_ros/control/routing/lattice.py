@@ -28,21 +28,22 @@ class LatticeSettings(Declared):
 
     ABOUT = "lattice: "
 
-    horizon: float = setting(120.0, "m", "length of the lattice", 5.0, 1000.0)
-    side: float = setting(30.0, "m", "half width of the lattice, to each side of the line to the goal", 1.0, 500.0)
-    offset_step: float = setting(0.5, "m", "spacing of the lateral offsets", 0.02, 10.0)
+    horizon: float = setting(120.0, "m", "length of the lattice", 5.0, 1000.0, power=1)
+    side: float = setting(30.0, "m", "half width of the lattice, to each side of the line to the goal", 1.0, 500.0, power=1)
+    offset_step: float = setting(0.5, "m", "spacing of the lateral offsets", 0.02, 10.0, power=1)
     slopes: int = setting(10, "1", "slopes to each side; the steepest is this many offset steps a station", 1, 50)
-    shortest_station: float = setting(4.0, "m", "smallest length of a station", 0.2, 100.0)
-    longest_station: float = setting(10.0, "m", "largest length of a station", 0.2, 100.0)
+    shortest_station: float = setting(4.0, "m", "smallest length of a station", 0.2, 100.0, power=1)
+    longest_station: float = setting(10.0, "m", "largest length of a station", 0.2, 100.0, power=1)
     station_time: float = setting(0.4, "s", "driving time of a station, within the two limits above", 0.05, 5.0)
     lateral_acceleration: float = setting(4.0, "m/s^2", "largest on a route", 0.1, 20.0)
     braking: float = setting(3.0, "m/s^2", "deceleration before a curve further ahead", 0.1, 20.0)
-    smallest_radius: float = setting(10.0, "m", "tightest comfortable circle", 0.1, 100.0)
-    turning_speed: float = setting(7.0, "m/s", "speed of turning round", 0.1, 50.0)
-    goal_tolerance: float = setting(1.0, "m", "largest distance of a route's end from the goal", 0.01, 50.0)
+    smallest_radius: float = setting(10.0, "m", "tightest comfortable circle", 0.1, 100.0, power=1)
+    turning_speed: float = setting(7.0, "m/s", "speed of turning round", 0.1, 50.0, power=1)
+    goal_tolerance: float = setting(1.0, "m", "largest distance of a route's end from the goal", 0.01, 50.0, power=1)
     curvature_weight: float = setting(3.0, "1", "cost per metre at the curvature limit", 0.001, 1e3)
     deviation_weight: float = setting(0.15, "1", "cost per metre at deviation_cap or more from the previous route", 0.001, 1e3)
-    deviation_cap: float = setting(2.0, "m", "distance from the previous route beyond which the cost is constant", 0.01, 50.0)
+    deviation_cap: float = setting(2.0, "m", "distance from the previous route beyond which the cost is constant", 0.01, 50.0, power=1)
+    scale: float = setting(1.0, "1", "size of the vehicle against a full-size one; see `fitted`", 1e-3, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,8 +54,8 @@ class LatticeSettings(Declared):
                              "search takes that much longer")
 
 
-# The controller sets these from path_lateral_acceleration and path_braking.
-LATTICE = Exposed(LatticeSettings, "lattice_", without=("lateral_acceleration", "braking"))
+# The controller sets these from path_lateral_acceleration, path_braking and its vehicle.
+LATTICE = Exposed(LatticeSettings, "lattice_", without=("lateral_acceleration", "braking", "scale"))
 
 
 BLOCKED_COST = np.float32(1e5)  # cost of undrivable places; sums of other costs stay far below
@@ -100,8 +101,10 @@ def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.nda
     return 0
 
 
-RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))  # beyond the margin [m], cost a metre of path inside
-MARGIN_TOLERANCE = 0.1  # [m] by which the lattice may violate the margin; the finished path is checked exactly
+# Lengths of a full-size vehicle: beyond the margin [m], with the cost a metre of path inside; by which the lattice may violate the margin,
+# the finished path is checked exactly [m]; longest part of an edge [m].
+RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))
+MARGIN_TOLERANCE, LONGEST_PART = 0.1, 2.0
 SAMPLES_PER_STATION = 16  # samples of the finished path a station
 _ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `routing_native.search`
 
@@ -157,7 +160,7 @@ class Lattice:
         frame = self._frame(search, station, direction)
         settings, n, station, pace = self._settings, frame.n, frame.station, search.pace
         rise = settings.offset_step / station  # slope of one class
-        parts = int(np.ceil(station / 2.0))
+        parts = int(np.ceil(station / (settings.scale * LONGEST_PART)))
         ahead = station / parts * np.arange(1, n * parts + 1)
         field = self._field(frame, ahead, before + ahead / pace, search.scene, grown)
         deviation = np.zeros((n, len(self._offsets)), np.float32)
@@ -234,14 +237,14 @@ class Lattice:
         fine, count = 0.5 * self._settings.offset_step, 4 * self._half + 1
         ox, oy = frame.vector(scene.x - frame.x, scene.y - frame.y)
         vx, vy = frame.vector(scene.vx, scene.vy)
-        radius = scene.reach + grown
+        radius, scale = scene.reach + grown, self._settings.scale
         dx = ahead[:, None] - ox - time[:, None] * vx
-        rows, which = np.nonzero(np.abs(dx) < radius + RINGS[-1][0])
+        rows, which = np.nonzero(np.abs(dx) < radius + scale * RINGS[-1][0])
         if not len(rows):
             return np.zeros((len(ahead), count), np.float32)
         dx, centre = dx[rows, which], (oy[which] + time[rows] * vy[which] + self._settings.side) / fine
         length = float(ahead[0])
-        rings = np.array([-MARGIN_TOLERANCE] + [width for width, _ in RINGS])[:, None] + radius[which]
+        rings = scale * np.array([-MARGIN_TOLERANCE] + [width for width, _ in RINGS])[:, None] + radius[which]
         weights = np.array([float(BLOCKED_COST)] + [weight * length for _, weight in RINGS])[:, None]
         square = rings**2 - dx**2
         half = np.sqrt(np.maximum(square, 0.0)) / fine

@@ -11,7 +11,6 @@ import numpy as np
 
 from lfdm_ros.bounds import require
 from lfdm_ros.control.routing.lattice import MARGIN_TOLERANCE, SAMPLES_PER_STATION, Lattice, LatticeSettings
-from lfdm_ros.control.routing.path import STEP
 from lfdm_ros.control.routing.routes import Route, RouteCurve, Scene, Search, arc, joined, squared_distances, straight
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
@@ -44,7 +43,7 @@ class LatticePlanner:
         if half_width < 0.0 or margin < 0.0:
             raise InputError(f"guidance: half_width is {half_width:g} m and margin {margin:g} m; give 0 or more")
         scene = Scene.of(x, y, yaw, obstacles, half_width, margin)
-        search = Search(x, y, yaw, max(speed, MIN_SPEED), goal_x, goal_y, scene, previous)
+        search = Search(x, y, yaw, max(speed, settings.scale * MIN_SPEED), goal_x, goal_y, scene, previous, settings.scale)
         distance = float(np.hypot(goal_x - x, goal_y - y))
         bearing = float(np.arctan2(goal_y - y, goal_x - x)) if distance > 1e-6 else yaw
         turn = float(np.angle(np.exp(1j * (bearing - yaw))))  # required turn of the vehicle, left positive
@@ -70,28 +69,28 @@ class LatticePlanner:
 
     def _lattice_route(self, search: Search, station: float, direction: float, attempts: int = 2) -> Route:
         """Searches the lattice and checks its path exactly; if smoothing cuts a corner, repeats it with enlarged circles."""
-        scene, grown = search.scene, np.zeros(len(search.scene.reach))
+        scene, grown, scale = search.scene, np.zeros(len(search.scene.reach)), search.scale
         for attempt in range(1, attempts + 1):
             trace = self._lattice.trace(search, station, direction, grown)
             if not trace.arrived or attempt == attempts:
                 break
             nearest = squared_distances(trace.x[::2], trace.y[::2], search.pace, scene).min(axis=0, initial=np.inf)
-            missing = scene.reach - MARGIN_TOLERANCE - np.sqrt(nearest)
-            if not (missing > 0.02).any():
+            missing = scene.reach - scale * MARGIN_TOLERANCE - np.sqrt(nearest)
+            if not (missing > scale * 0.02).any():
                 break
-            grown += np.where(missing > 0.0, missing + 0.05, 0.0)
+            grown += np.where(missing > 0.0, missing + scale * 0.05, 0.0)
         return trace.finished(search, "lattice")
 
     def _near(self, search: Search, distance: float, turn: float) -> RouteCurve:
         """Returns an arc to a goal close by, as far as grip and the tightest circle allow."""
         limit = min(1.0 / self.settings.smallest_radius, self.settings.lateral_acceleration / search.pace**2)
-        bend = float(np.clip(2.0 * np.sin(turn) / max(distance, STEP), -limit, limit)) if abs(turn) < 0.5 * np.pi else 0.0
-        s = np.linspace(0.0, max(distance, 2.0 * STEP), 2 * SAMPLES_PER_STATION + 1)
+        bend = float(np.clip(2.0 * np.sin(turn) / max(distance, search.step), -limit, limit)) if abs(turn) < 0.5 * np.pi else 0.0
+        s = np.linspace(0.0, max(distance, 2.0 * search.step), 2 * SAMPLES_PER_STATION + 1)
         return arc(search.x, search.y, search.yaw, s, np.full(len(s), bend))
 
 
 MAX_SLOWING_DISTANCE = 600.0  # [m] before a turn: from 60 m/s; a faster vehicle turns where it has slowed down
-MIN_SPEED = 3.0  # [m/s] assumed speed of a slower vehicle that moves off
+MIN_SPEED = 3.0  # [m/s] assumed speed of a slower vehicle that moves off, for a full-size one
 HIT, CLEAR = 1e6, 1e5  # cost of an arc that collides, less its free length [m]; costs of others are below the second
 
 
@@ -110,9 +109,9 @@ def kept_turn(search: Search, settings: LatticeSettings) -> Route | None:
         return None
     (s,), (e,) = previous.path.project(np.array([search.x]), np.array([search.y]), np.zeros(1))
     remaining = previous.path.length - s
-    if abs(e) > 1.0 or remaining < settings.shortest_station:
+    if abs(e) > search.scale or remaining < settings.shortest_station:
         return None
-    at = s + np.linspace(0.0, remaining, max(int(np.ceil(remaining / STEP)), 2) + 1)
+    at = s + np.linspace(0.0, remaining, max(int(np.ceil(remaining / search.step)), 2) + 1)
     x, y, heading, bend = previous.path.at(at)
     if np.cos(heading[0] - search.yaw) < 0.9:
         return None
@@ -134,17 +133,19 @@ def turn_route(search: Search, settings: LatticeSettings, lattice: Lattice) -> R
         return replace(best, arrived=False).finished(search, "turn", side, search.goal)
     if float(np.hypot(search.goal_x - best.x[-1], search.goal_y - best.y[-1])) >= settings.shortest_station:
         x, y, yaw = float(best.x[-1]), float(best.y[-1]), float(best.yaw[-1])
-        onward = replace(search, x=x, y=y, yaw=yaw, pace=max(min(search.pace, settings.turning_speed), MIN_SPEED), previous=None)
+        pace = max(min(search.pace, settings.turning_speed), search.scale * MIN_SPEED)
+        onward = replace(search, x=x, y=y, yaw=yaw, pace=pace, previous=None)
         best = joined(best, lattice.trace(onward, settings.shortest_station, float(np.arctan2(search.goal_y - y, search.goal_x - x)),
-                                          np.zeros(len(search.scene.reach)), STEP * len(best.x) / search.pace))
+                                          np.zeros(len(search.scene.reach)), search.step * len(best.x) / search.pace))
     return best.finished(search, "turn", side, search.goal)
 
 
 def _turns(search: Search, settings: LatticeSettings, delay: float) -> list[_Turn]:
     """Returns turns that begin `delay` [m] ahead and end where they point to the goal."""
-    pace, scene, previous = search.pace, search.scene, search.previous
+    pace, scene, previous, step = search.pace, search.scene, search.previous, search.step
     slowing = min(pace**2 / (2.0 * settings.braking), MAX_SLOWING_DISTANCE)
-    s = STEP * np.arange(int(4.0 * np.pi * settings.smallest_radius / STEP) + int((slowing + 4.0 * settings.smallest_radius) / STEP))
+    radius = settings.smallest_radius
+    s = step * np.arange(int(4.0 * np.pi * radius / step) + int((slowing + 4.0 * radius) / step))
     square = np.maximum(pace**2 - 2.0 * settings.braking * s, settings.turning_speed**2)
     bend = np.minimum(settings.lateral_acceleration / square, 1.0 / settings.smallest_radius)
     bend *= np.clip((s - delay) / (0.5 * settings.smallest_radius), 0.0, 1.0)  # steering takes its time
@@ -160,7 +161,8 @@ def _turns(search: Search, settings: LatticeSettings, delay: float) -> list[_Tur
             continue
         end = max(int(turned[0]), 2)
         curve = RouteCurve(curve.x[:end + 1], curve.y[:end + 1], curve.yaw[:end + 1], curve.curvature[:end + 1], True)
-        clear = (squared_distances(curve.x, curve.y, pace, scene) >= np.maximum(scene.reach - MARGIN_TOLERANCE, 0.0) ** 2).all(axis=1)
+        need = np.maximum(scene.reach - search.scale * MARGIN_TOLERANCE, 0.0)
+        clear = (squared_distances(curve.x, curve.y, pace, scene) >= need**2).all(axis=1)
         free = float(s[:end + 1][np.logical_and.accumulate(clear)].max(initial=0.0))
         cost = float(s[end] + abs(ahead[end])) + (0.0 if free >= s[end] else HIT - free)
         if previous is not None and previous.side == -side:

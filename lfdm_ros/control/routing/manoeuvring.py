@@ -18,7 +18,7 @@ from enum import Enum
 import numpy as np
 
 from lfdm_ros.control.prediction import PlanarState
-from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.control.routing.reverse_search import APPROACH, NEAR_START, Leg, Outcome, ReverseSearch
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.routing.seen_map import RECALL_TIME, SeenMap
@@ -27,6 +27,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 
+# Lengths, speeds and their gains are those of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).
 # Shares of stop_margin: clearance of a path from stationary obstacles, reduced if there is none, and clearance required on it, for noise of
 # the circles and tracking error.
 MARGINS, STOP_SHARE = (2.5, 1.4, 0.7), 0.5
@@ -35,7 +36,7 @@ MOVING_MARGIN = 0.6  # [m] to moving obstacles
 CREEP_SPEED, STANDSTILL_SPEED = 0.4, 0.1  # [m/s] below which the vehicle is about to stop, and stands
 WAIT_TIME = 1.0  # [s] of creeping or standing at a blocked place until the search
 STUCK_TIME = 3.0  # [s] of standing by its own plan on a free route until the search: an operator may hold it
-STANDING_PEDAL = 0.05  # below it counts as no throttle
+STANDING_PEDAL = 0.05  # below it, beside that against the rolling resistance, counts as no throttle
 VIEW_AGE = 1.0  # [s] largest age of the map's last update
 SETTLE_TIME = 0.5  # [s] for which a route must be found, or missing, before it counts
 MIN_CALM = 4.0  # [m] of a reverse leg, or all of it, without recent motion, required to start
@@ -65,6 +66,7 @@ STATES = 600  # expanded by the search in a cycle
 # They hold for vehicles that accelerate with FULL_PULL [m/s^2] or more from a stand; the pedal grows in proportion for weaker ones.
 PROPORTIONAL_GAIN, INTEGRAL_GAIN, MAX_INTEGRAL_PEDAL, MAX_SPEED_ERROR = 0.12, 0.06, 0.3, 0.4
 FULL_PULL = 3.0
+USUAL_HOLD = 0.1  # most throttle against the rolling resistance that the integral part finds; more is commanded at once
 NO_WAY = "no way to the goal is open on the map of what was seen"
 NOT_FOUND = "no way with changes of direction was found"
 NO_ROOM = "no way is open but in reverse, where nothing was seen"
@@ -80,28 +82,35 @@ def free_length(leg: Leg, stops: Stops, time: float, obstacles: Obstacles, pace:
             continue
         distance = stops.distances(leg.poses, leg.s / pace, time, obstacles.where(part))
         # A moving obstacle that is nearer already must not come nearer.
-        need = np.minimum(MOVING_MARGIN, np.maximum(distance[0], 0.0)) if part is moving else rooms[:, None]
+        need = np.minimum(stops.outline.scale * MOVING_MARGIN, np.maximum(distance[0], 0.0)) if part is moving else rooms[:, None]
         met = (distance < need).any(axis=1)
         if met.any():
             shortest = min(shortest, float(leg.s[max(int(met.argmax()) - 1, 0)]))
     return shortest
 
 
-def path_of(legs: list[Leg]) -> Path:
-    """Returns all legs in sequence as a path."""
+def path_of(legs: list[Leg], step: float) -> Path:
+    """Returns all legs in sequence as a path with points at most `step` [m] apart."""
     x, y, yaw = np.concatenate([leg.poses for leg in legs]).T
-    return Path.resampled(x, y, yaw, np.zeros(len(x)))
+    return Path.resampled(x, y, yaw, np.zeros(len(x)), step)
 
 
 @dataclass(frozen=True)
 class SteeredAxles:
-    """Steering geometry and traction: distance of the rear axle behind the position, wheelbase [m], full lock [rad], and the acceleration
-    at full throttle from a stand [m/s^2]."""
+    """Steering geometry and traction: distance of the rear axle behind the position, wheelbase [m], full lock [rad], the acceleration at
+    full throttle from a stand, and the deceleration by rolling resistance [m/s^2]."""
 
     rear: float
     wheelbase: float
     full_lock: float
     pull: float = FULL_PULL
+    drag: float = 0.0
+
+    @property
+    def hold(self) -> float:
+        """Throttle against the rolling resistance, 0 where it is small."""
+        share = self.drag / self.pull
+        return share if share > USUAL_HOLD else 0.0
 
     def follow(self, leg: Leg, pose: PlanarState) -> float:
         """Returns the steering [-1, 1] with which the rear axle follows a leg; its first pose is the vehicle's."""
@@ -150,7 +159,7 @@ class Manoeuvring:
 
     def configure(self, settings: Settings, stops: Stops, axles: SteeredAxles) -> None:
         """Sets settings and vehicle; the map stays."""
-        self._settings, self._stops, self._axles = settings, stops, axles
+        self._settings, self._stops, self._axles, self._scale = settings, stops, axles, stops.outline.scale
         self._search = ReverseSearch(stops.outline, axles.rear, math.tan(axles.full_lock) / axles.wheelbase)
         self.map.configure(stops.outline, 2.0 * self._search.cell)
 
@@ -211,9 +220,9 @@ class Manoeuvring:
         """
         (steering, pedal), blocked = command, route.blocked
         span, self._time = min(max(now - self._time, 0.0), 0.5), now
-        self._crept_since = min(self._crept_since, now) if abs(pose.vx) < CREEP_SPEED else math.inf
-        self._stood_since = min(self._stood_since, now) if abs(pose.vx) < STANDSTILL_SPEED else math.inf
-        stands = self._stood_since < math.inf and pedal < STANDING_PEDAL
+        self._crept_since = min(self._crept_since, now) if abs(pose.vx) < self._scale * CREEP_SPEED else math.inf
+        self._stood_since = min(self._stood_since, now) if abs(pose.vx) < self._scale * STANDSTILL_SPEED else math.inf
+        stands = self._stood_since < math.inf and pedal < STANDING_PEDAL + self._axles.hold
         self._planned_stand = min(self._planned_stand, now) if stands else math.inf
         self._open_since = math.inf if blocked or not self.needs_route else min(self._open_since, now)
         if self._settings.reverse_speed <= 0.0:
@@ -223,7 +232,7 @@ class Manoeuvring:
                 return None
             self._phase, self._begun, self._level, self._driven, self._reverse = _Phase.SEARCHING, False, 0, 0.0, False
             self._returns += 1
-            self._least_length = FIRST_LENGTH * self._returns
+            self._least_length = self._scale * FIRST_LENGTH * self._returns
             if not blocked:
                 self._least_length = max(self._least_length, STUCK_LENGTHS * self._search.length)
         if self._phase is _Phase.MOVING:
@@ -241,14 +250,14 @@ class Manoeuvring:
         # Without a recent view of its surroundings the vehicle does not move.
         if self._settings.reverse_speed <= 0.0 or now - self._failed < RETRY_TIME or not self._sees(now):
             return False
-        near = np.hypot(*(obstacles.centres - [pose.x, pose.y]).T) < QUIET_DISTANCE
+        near = np.hypot(*(obstacles.centres - [pose.x, pose.y]).T) < self._scale * QUIET_DISTANCE
         stuck = now - self._planned_stand >= STUCK_TIME and not (near & obstacles.moving).any()
         due = stuck or (blocked and now - self._crept_since >= WAIT_TIME - SETTLE_TIME)
         self._due_since = min(self._due_since, now) if due else math.inf
         if now - self._due_since < SETTLE_TIME:
             return False
         remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
-        if remaining < self._nearest - MIN_GAIN:
+        if remaining < self._nearest - self._scale * MIN_GAIN:
             self._nearest, self._tries, self._returns = remaining, 0, 0
         if self._tries >= MAX_TRIES:
             self.why_not = NO_GAIN
@@ -298,7 +307,7 @@ class Manoeuvring:
             self._phase, self._failed = _Phase.DRIVING, now
             self.why_not = NO_ROOM if self._search.ends_unseen else NO_WAY if outcome is Outcome.CLOSED else NOT_FOUND
             return None
-        self._phase, self._press, self.why_not, self._way = _Phase.MOVING, 0.0, "", path_of(self._legs)
+        self._phase, self._press, self.why_not, self._way = _Phase.MOVING, 0.0, "", path_of(self._legs, self._scale * STEP)
         return self._halt(steering, "setting out")
 
     def _remaining_leg(self, pose: PlanarState) -> tuple[Leg, float, float]:
@@ -321,7 +330,8 @@ class Manoeuvring:
 
     def _drive(self, now: float, pose: PlanarState, obstacles: Obstacles, steering: float, span: float) -> Move:
         leg, aside, turned = self._remaining_leg(pose)
-        if float(leg.s[-1]) < LEG_END:
+        scale = self._scale
+        if float(leg.s[-1]) < scale * LEG_END:
             if now - self._stood_since < SETTLE_TIME:
                 return self._halt(steering, "changing direction")
             self._legs.pop(0)
@@ -329,25 +339,25 @@ class Manoeuvring:
             if not self._legs:
                 return self._anew(steering, "stopping to look for a way")
             leg, aside, turned = self._remaining_leg(pose)
-        if aside > MAX_ERROR[0] or turned > MAX_ERROR[1]:
+        if aside > scale * MAX_ERROR[0] or turned > MAX_ERROR[1]:
             return self._anew(steering, "it is off its way")
         if not self._sees(now):
             return self._halt(steering, "nothing is seen")
         s = self._settings
-        pace = (s.reverse_speed if leg.reverse else FORWARD_SPEED) * (NARROW_PACE if self._level == len(MARGINS) - 1 else 1.0)
+        pace = (s.reverse_speed if leg.reverse else scale * FORWARD_SPEED) * (NARROW_PACE if self._level == len(MARGINS) - 1 else 1.0)
         checked = leg.s <= CHECKED_LENGTHS * self._search.length
         near = Leg(leg.poses[checked], leg.s[checked], leg.reverse)
         known, driven = self.map.recall(now, obstacles), float(self._legs[0].s[0])
-        standing = abs(pose.vx) < STANDSTILL_SPEED
+        standing = abs(pose.vx) < scale * STANDSTILL_SPEED
         next_poses = near.poses[near.s <= SLOWING_LENGTHS * self._search.length]
         rooms = self._stops.distances(next_poses, np.zeros(len(next_poses)), now, known.where(~known.moving)).min(axis=1, initial=math.inf)
-        if standing and driven < SET_OUT:
-            self._start_room = float(rooms[0]) - APPROACH
+        if standing and driven < scale * SET_OUT:
+            self._start_room = float(rooms[0]) - scale * APPROACH
         # Near its start the leg may be as close to obstacles as the vehicle is there.
         room, begins = STOP_SHARE * s.stop_margin, driven + near.s < NEAR_START * self._search.length
         free = free_length(near, self._stops, now, known, pace, np.where(begins, min(room, self._start_room), room))
         if free < near.s[-1]:
-            free -= END_CLEARANCE
+            free -= scale * END_CLEARANCE
             if free <= 0.0:
                 if now - self._stood_since >= WAIT_TIME:
                     return self._anew(steering, "the way is not free")
@@ -355,24 +365,24 @@ class Manoeuvring:
         sign = -1.0 if leg.reverse else 1.0
         speed = sign * pose.vx
         road = self._axles.follow(leg, pose)
-        if speed < -STANDSTILL_SPEED:
+        if speed < -scale * STANDSTILL_SPEED:
             return self._halt(steering, "changing direction")
         if leg.reverse:
             calm = self._calm_length(now, leg)
-            if calm < leg.s[-1] and calm < (MIN_CALM if standing else END_CLEARANCE):
+            if calm < leg.s[-1] and calm < scale * (MIN_CALM if standing else END_CLEARANCE):
                 return self._halt(steering, "something moves behind it")
             free = min(free, calm)
         if standing and abs(road - steering) > STEERING_TOLERANCE:
             return Move(road, -s.stop_brake, leg.reverse, self._reason("turning the wheels"))
         # Slow down until the steering is in position.
-        pace = max(pace * (1.0 - TURNING * abs(road - steering)), MIN_PACE)
-        pace = min(pace, max(MIN_PACE, (float(rooms.min()) - room) / PASSING_TIME))
-        missing = min(pace, math.sqrt(2.0 * DECELERATION * free) + STANDSTILL_SPEED) - speed
+        pace = max(pace * (1.0 - TURNING * abs(road - steering)), scale * MIN_PACE)
+        pace = min(pace, max(scale * MIN_PACE, (float(rooms.min()) - room) / PASSING_TIME))
+        missing = (min(pace, math.sqrt(2.0 * DECELERATION * free) + scale * STANDSTILL_SPEED) - speed) / scale
         bounded = max(min(missing, MAX_SPEED_ERROR), -MAX_SPEED_ERROR)
         self._press = min(max(self._press + INTEGRAL_GAIN * bounded * span, 0.0), MAX_INTEGRAL_PEDAL)
         self._reverse = leg.reverse
         more = max(1.0, FULL_PULL / self._axles.pull)
-        return Move(road, more * (PROPORTIONAL_GAIN * missing + self._press), leg.reverse,
+        return Move(road, more * (PROPORTIONAL_GAIN * missing + self._press) + self._axles.hold, leg.reverse,
                     self._reason(f"{'back' if leg.reverse else 'on'} {float(leg.s[-1]):.1f} m, {len(self._legs) - 1} more"))
 
     def _calm_length(self, now: float, leg: Leg) -> float:

@@ -21,6 +21,7 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Footprint
 
+# Lengths and speeds of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).
 BRAKE_DELAY = 0.5  # [s] until the brake of a stop within sight has built up
 STOP_CLEARANCE = 1.0  # [m] distance of a stop before a blocked place
 NEAR_GOAL_DISTANCE = 10.0  # [m] distance below which the vehicle is near its goal
@@ -28,21 +29,19 @@ NEAR_GOAL_TIME = 1.0  # [s] the same as time: near its goal the vehicle keeps it
 BLOCKED_PATIENCE = 1.0  # [s] for which the search goes on while driving
 
 
-def max_speed_for_sight(settings: Settings, front: float, length: float | None = None) -> float:
-    """Returns the speed [m/s] from which a vehicle with its front end `front` [m] ahead stops within `length` [m]; None: within the range
-    of its sensor."""
+def max_speed_for_sight(settings: Settings, outline: Footprint, length: float | None = None) -> float:
+    """Returns the speed [m/s] from which a vehicle stops within `length` [m]; None: within the range of its sensor."""
     s = settings
-    free = max((s.sight if length is None else length) - front - STOP_CLEARANCE, 0.0)
+    free = max((s.sight if length is None else length) - outline.front - outline.scale * STOP_CLEARANCE, 0.0)
     lost = s.sight_braking * BRAKE_DELAY
     return math.sqrt(lost**2 + 2.0 * s.sight_braking * free) - lost
 
 
-def stopping_speeds(settings: Settings, front: float, route: Route) -> np.ndarray:
-    """Returns speeds (n,) [m/s] along a route from which the front end, `front` [m] ahead, stops before the end of a blocked route; inf for
-    a free one."""
+def stopping_speeds(settings: Settings, outline: Footprint, route: Route) -> np.ndarray:
+    """Returns speeds (n,) [m/s] along a route from which the front end stops before the end of a blocked route; inf for a free one."""
     if not route.blocked:
         return np.full(len(route.path.s), math.inf)
-    left = route.free_length - front - STOP_CLEARANCE - route.path.s
+    left = route.free_length - outline.front - outline.scale * STOP_CLEARANCE - route.path.s
     return np.sqrt(2.0 * settings.path_braking * np.maximum(left, 0.0))
 
 
@@ -51,16 +50,17 @@ def stopping_here(settings: Settings, vx: float, path: Path) -> np.ndarray:
     return np.sqrt(np.maximum(vx * vx - 2.0 * settings.path_braking * path.s, 0.0))
 
 
-def blocked_speeds(settings: Settings, front: float, route: Route, vx: float, blocked_for: float) -> np.ndarray:
+def blocked_speeds(settings: Settings, outline: Footprint, route: Route, vx: float, blocked_for: float) -> np.ndarray:
     """Returns speeds (n,) [m/s] along a blocked route at vx [m/s]: a stop before the obstacle or, after a longer search without a route
     (`blocked_for` [s]), an immediate stop."""
-    speeds = stopping_speeds(settings, front, route)
+    speeds = stopping_speeds(settings, outline, route)
     return np.minimum(stopping_here(settings, vx, route.path), speeds) if blocked_for > BLOCKED_PATIENCE else speeds
 
 
-def should_keep_route(route: Route | None, remaining: float, vx: float) -> bool:
-    """Checks that a vehicle at `remaining` [m] from its goal at vx [m/s] should keep its present route."""
-    return route is not None and not route.blocked and route.kind != "turn" and remaining < max(NEAR_GOAL_TIME * vx, NEAR_GOAL_DISTANCE)
+def should_keep_route(route: Route | None, remaining: float, vx: float, scale: float) -> bool:
+    """Checks that a vehicle at `remaining` [m] from its goal at vx [m/s] should keep its present route; scale: of the vehicle."""
+    near = max(NEAR_GOAL_TIME * vx, scale * NEAR_GOAL_DISTANCE)
+    return route is not None and not route.blocked and route.kind != "turn" and remaining < near
 
 
 SLOWDOWN = 1.0  # [m/s] immediate reduction of the reference for a vehicle that is too fast
@@ -142,7 +142,7 @@ class Navigator:
     def __init__(self, settings: Settings, outline: Footprint, horizon: float, lattice: LatticeSettings | None = None):
         """Makes the lattice. horizon: duration of a plan [s]; lattice: settings of the route search."""
         self._settings, self._outline, self._horizon = settings, outline, horizon
-        self._guide = LatticePlanner(_guide_settings(lattice or LatticeSettings(), settings))
+        self._guide = LatticePlanner(_guide_settings((lattice or LatticeSettings()).fitted(outline.scale), settings))
 
     def configure(self, settings: Settings, outline: Footprint) -> None:
         """Sets other settings, or another outline, from now on."""
@@ -169,9 +169,9 @@ class Navigator:
             known: returns the obstacles; visible_length: returns the length of the plan in sight [m]. Both are called on demand.
         """
         assert task.goal is not None
-        s, goal, front = self._settings, task.goal, self._outline.front
+        s, goal, outline = self._settings, task.goal, self._outline
         remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
-        if not (task.done or should_keep_route(task.route, remaining, pose.vx)):
+        if not (task.done or should_keep_route(task.route, remaining, pose.vx, outline.scale)):
             self._look(task, pose, (goal.x, goal.y), known())
         task.routed = now
         assert task.route is not None
@@ -181,14 +181,15 @@ class Navigator:
             task.blocked_since = math.inf
         else:
             task.blocked_since = min(task.blocked_since, now)
-            profile = np.minimum(profile, blocked_speeds(s, front, task.route, pose.vx, now - task.blocked_since))
+            profile = np.minimum(profile, blocked_speeds(s, outline, task.route, pose.vx, now - task.blocked_since))
         longer, speeds = self._longer(path, np.zeros_like(profile) if task.done else profile)
         # The weight of the route grows towards the goal; a vehicle about to stop needs no time_weight.
-        lateral = max(s.goal_lateral, min(1.0, GOAL_APPROACH / max(remaining, GOAL_APPROACH)))
+        approach = outline.scale * GOAL_APPROACH
+        lateral = max(s.goal_lateral, min(1.0, approach / max(remaining, approach)))
         stopping = task.stop and remaining < pose.vx * self._horizon
         time_weight = 0.0 if task.done or task.route.blocked or stopping else s.weight_time
         # Keep a stop possible before occluded places on the plan.
-        highest = min(task.speed, max(max_speed_for_sight(s, front, visible_length()), MIN_GOAL_SPEED))
+        highest = min(task.speed, max(max_speed_for_sight(s, outline, visible_length()), outline.scale * MIN_GOAL_SPEED))
         task.reference = Reference(longer, np.minimum(speeds, highest), highest, lateral=lateral, time_weight=time_weight, free_end=True,
                                    slowing=s.path_braking)
         return task.reference
@@ -229,13 +230,13 @@ class Navigator:
             task.detour, task.crept_since = True, now
         if not (begins or task.joining is not None or task.detour):
             return None
-        s, path = self._settings, task.reference.path
+        s, path, scale = self._settings, task.reference.path, self._outline.scale
         (task.station,), (aside,) = (a.tolist() for a in path.project(np.array([pose.x]), np.array([pose.y])))
         turned = abs(math.remainder(float(path.at(np.array([task.station]))[2][0]) - pose.yaw, 2.0 * math.pi))
-        astray = abs(aside) <= REJOIN_LIMITS[0] and turned > REJOIN_LIMITS[1]
-        back = abs(aside) <= REJOINED_LIMITS[0] and turned <= REJOINED_LIMITS[1]
+        astray = abs(aside) <= scale * REJOIN_LIMITS[0] and turned > REJOIN_LIMITS[1]
+        back = abs(aside) <= scale * REJOINED_LIMITS[0] and turned <= REJOINED_LIMITS[1]
         if task.detour:
-            back = back and math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < GOAL_APPROACH
+            back = back and math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < scale * GOAL_APPROACH
         if (task.joining is None and not (astray or task.detour)) or back:
             if task.joining is not None:
                 task.joining, task.route, task.detour = None, None, False
@@ -244,8 +245,8 @@ class Navigator:
         if task.joining is not None and now - task.routed < s.route_period - 1e-9:
             return task.joining
         # Keep the meeting point until the vehicle is there: a turn towards a moving one would restart each time.
-        if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < GOAL_APPROACH:
-            (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + REJOIN_DISTANCE + abs(aside)])))
+        if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < scale * GOAL_APPROACH:
+            (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + scale * REJOIN_DISTANCE + abs(aside)])))
             task.meeting, task.route = (gx, gy), None
         route = self._look(task, pose, task.meeting, self._between_edges(task, known()) if task.detour else known())
         task.routed = now
@@ -253,7 +254,7 @@ class Navigator:
             task.joining, task.route, task.detour = None, None, False
             return None
         profile = self._profile(task, route.path, pose.vx)
-        longer, speeds = self._longer(route.path, np.minimum(profile, stopping_speeds(s, self._outline.front, route)))
+        longer, speeds = self._longer(route.path, np.minimum(profile, stopping_speeds(s, self._outline, route)))
         task.joining = Reference(longer, speeds, task.speed, margin=task.reference.margin if task.detour else None, free_end=True,
                                  slowing=s.path_braking)
         return task.joining
@@ -268,25 +269,26 @@ class Navigator:
         """
         if task.corridor is None or task.reference is None:
             return None
-        near = np.hypot(*(known.centres - [pose.x, pose.y]).T) < TRAFFIC_DISTANCE
+        scale = self._outline.scale
+        near = np.hypot(*(known.centres - [pose.x, pose.y]).T) < scale * TRAFFIC_DISTANCE
         if (near & known.moving).any():
             task.moved = now
         if not manoeuvres:
             if task.joining is None:
                 task.route = None  # of a finished manoeuvre
-            if now - task.moved < TRAFFIC_PATIENCE or abs(pose.vx) >= STANDING or not self._is_lane_blocked(task, pose, known):
+            if now - task.moved < TRAFFIC_PATIENCE or abs(pose.vx) >= scale * STANDING or not self._is_lane_blocked(task, pose, known):
                 return None
         path = task.reference.path
         (task.station,), _ = path.project(np.array([pose.x]), np.array([pose.y]))
-        if task.past is None or task.station > task.past_station - GOAL_APPROACH:
-            task.past_station = task.station + REJOIN_DISTANCE
+        if task.past is None or task.station > task.past_station - scale * GOAL_APPROACH:
+            task.past_station = task.station + scale * REJOIN_DISTANCE
             (x,), (y,), *_ = path.at(np.array([task.past_station]))
             task.past = Goal(float(x), float(y))
         if manoeuvres and routes and now - task.routed >= self._settings.route_period - 1e-9:
             self._look(task, pose, (task.past.x, task.past.y), self._between_edges(task, known))
             task.routed = now
         # Paths with changes of direction pass obstacles at a smaller distance than the lattice's.
-        edges = self._between_edges(task, known, 0.5 * self._settings.stop_margin, 0.5 * EDGE_SPACING)
+        edges = self._between_edges(task, known, 0.5 * self._settings.stop_margin, 0.5)
         return task.past, (task.route if manoeuvres else None) or Route(path, False, math.inf), edges
 
     def _is_lane_blocked(self, task: Assignment, pose: PlanarState, known: Obstacles) -> bool:
@@ -297,17 +299,18 @@ class Navigator:
             return False
         s, aside = task.reference.path.project(*still.centres.T)
         (here,), _ = task.reference.path.project(np.array([pose.x]), np.array([pose.y]))
-        near = (s > here) & (s < here + self._outline.front + BLOCKING_DISTANCE)
+        near = (s > here) & (s < here + self._outline.front + self._outline.scale * BLOCKING_DISTANCE)
         return bool((near & (np.abs(aside) < still.radii + half)).any())
 
-    def _between_edges(self, task: Assignment, known: Obstacles, margin: float | None = None, spacing: float = EDGE_SPACING) -> Obstacles:
+    def _between_edges(self, task: Assignment, known: Obstacles, margin: float | None = None, share: float = 1.0) -> Obstacles:
         """Returns obstacles, and the edges of the corridor near the vehicle as rows of obstacles, for routes with a margin [m]; None: that
-        of the settings."""
+        of the settings. share: of the usual spacing."""
         assert task.reference is not None
-        s = task.station + np.arange(-GOAL_APPROACH, REJOIN_DISTANCE + GOAL_APPROACH, spacing)
+        scale = self._outline.scale
+        s = task.station + scale * np.arange(-GOAL_APPROACH, REJOIN_DISTANCE + GOAL_APPROACH, share * EDGE_SPACING)
         x, y, yaw, _ = task.reference.path.at(s)
         # Offset outwards so that the vehicle's side may reach the edge.
-        radius = 0.5 * EDGE_SPACING
+        radius = scale * 0.5 * EDGE_SPACING
         more = radius + (self._settings.obstacle_margin if margin is None else margin)
         left, right = (room + more for room in task.reference.room_at(s))
         edges = np.concatenate([np.column_stack([x - e * np.sin(yaw), y + e * np.cos(yaw)]) for e in (left, -right)])
@@ -324,8 +327,8 @@ class Navigator:
         """Marks a task as done once its end is reached; the vehicle then stops on the continuation of its path."""
         if task.done:
             return
-        standing = not task.stop or abs(pose.vx) < STANDING
-        near = task.goal.tolerance if task.goal is not None else 1.0
+        standing = not task.stop or abs(pose.vx) < self._outline.scale * STANDING
+        near = task.goal.tolerance if task.goal is not None else self._outline.scale
         if self.remaining(task, pose, station) <= near and standing:
             task.done = True
             if task.path is not None:
@@ -340,13 +343,14 @@ class Navigator:
     def _profile(self, task: Assignment, path: Path, vx: float, end: float = math.inf) -> np.ndarray:
         """Returns speeds (n,) [m/s] along a path, by its bends and the range of sight; a vehicle that is too fast brakes less hard than for
         an obstacle."""
-        s = self._settings
-        highest = np.maximum(stopping_here(s, max(vx - SLOWDOWN, 0.0), path), min(task.speed, max_speed_for_sight(s, self._outline.front)))
+        s, outline = self._settings, self._outline
+        slowing = stopping_here(s, max(vx - outline.scale * SLOWDOWN, 0.0), path)
+        highest = np.maximum(slowing, min(task.speed, max_speed_for_sight(s, outline)))
         return speed_profile(path, highest, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, end)
 
     def _longer(self, path: Path, speeds: np.ndarray) -> tuple[Path, np.ndarray]:
         """Returns a path extended beyond its end by a horizon's length, at the speed of its end."""
-        longer = path.extended(self._horizon * float(speeds.max()) + NEAR_GOAL_DISTANCE)
+        longer = path.extended(self._horizon * float(speeds.max()) + self._outline.scale * NEAR_GOAL_DISTANCE)
         return longer, np.concatenate([speeds, np.full(len(longer.s) - len(path.s), speeds[-1])])
 
 

@@ -130,10 +130,11 @@ class Path:
         return path
 
     @classmethod
-    def resampled(cls, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray) -> Path:
-        """Makes a path of samples (n,) at any distances, linear between them; nothing is fitted or checked."""
+    def resampled(cls, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray, step: float = STEP) -> Path:
+        """Makes a path of samples (n,) at any distances, linear between them, its points at most `step` [m] apart; nothing is fitted or
+        checked."""
         s = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-        even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / STEP)), 2) + 1)
+        even = np.linspace(0.0, s[-1], max(int(np.ceil(s[-1] / step)), 2) + 1)
         return cls.of_samples(even, *(np.interp(even, s, values) for values in (x, y, yaw, curvature)))
 
     def _take(self, s: np.ndarray, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, curvature: np.ndarray) -> None:

@@ -41,7 +41,7 @@ MAX_STATES = 150_000
 LIMIT = 0.5  # of the length, largest distance in the field
 FAR = 1e9
 SHOT_EVERY = 8  # states
-APPROACH = 0.02  # [m] so much nearer than at the start counts as no nearer
+APPROACH = 0.02  # [m] so much nearer than at the start counts as no nearer, for a full-size vehicle
 NEAR_START = 0.8  # of the length: so near to the start the vehicle may be as close to things as it is there
 
 
@@ -364,6 +364,7 @@ class ReverseSearch:
         """Prepares for a vehicle. rear: of the rear axle behind the position point [m]; tightest: curvature at full lock [1/m]."""
         self.length = outline.front + outline.rear
         self.cell, self.rear, self.outcome = CELL * self.length, rear, Outcome.CLOSED
+        self._approach = outline.scale * APPROACH
         half = 0.5 * self.length / DISCS
         ahead = rear - outline.rear + half * (2.0 * np.arange(DISCS) + 1.0)
         self._shape = np.concatenate([np.column_stack([ahead, np.zeros(DISCS)]), _outline(outline, rear, EDGE * self.length)])
@@ -408,7 +409,7 @@ class ReverseSearch:
             tolerance=max(TOLERANCE_SHARE * tolerance, 0.5 * self.cell), inside=float(inside), margin=margin)
         room_here = self._prepare(*addresses(np.array(p), self._shape, len(self._shape), table, len(table), self._field, self._keys,
                                              self._items, self._left))
-        self._problem = p._replace(start_margin=room_here - APPROACH)
+        self._problem = p._replace(start_margin=room_here - self._approach)
         self._best[:], self._counters[:] = -1, 0
         self._nodes[0], self._links[0] = (*start, yaw, 0.0), (-1, 0, 0, STEERINGS // 2)
         self._counters[[NODES, HEAP]], self._keys[0], self._items[0] = 1, 0.0, 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from lfdm_ros.bounds import require_array
 from lfdm_ros.control.prediction import Measured, PlanarState
-from lfdm_ros.control.routing.path import Path
+from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NOTHING, Obstacles
 from lfdm_ros.vehicles.body import Footprint
@@ -74,7 +74,7 @@ class Scene:
 @dataclass(frozen=True)
 class Search:
     """The query of a route: from x, y [m], yaw [rad] to a goal [m], at `pace` [m/s], among the scene's obstacles; previous: the route
-    before."""
+    before; scale: size of the vehicle against a full-size one."""
 
     x: float
     y: float
@@ -84,10 +84,16 @@ class Search:
     goal_y: float
     scene: Scene
     previous: Route | None
+    scale: float = 1.0
 
     @property
     def goal(self) -> tuple[float, float]:
         return self.goal_x, self.goal_y
+
+    @property
+    def step(self) -> float:
+        """Longest distance between the points of a route [m]."""
+        return self.scale * STEP
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class RouteCurve:
         """Makes the route: even samples, and their free length; see `Route` for the arguments."""
         scene = search.scene
         turns = 2.0 * np.pi * np.rint((scene.yaw - self.yaw[0]) / (2.0 * np.pi))
-        path = Path.resampled(self.x, self.y, self.yaw + turns, self.curvature)
+        path = Path.resampled(self.x, self.y, self.yaw + turns, self.curvature, search.step)
         # Smoothing may violate the margin slightly, but not the vehicle's own width.
         need = scene.touch + 0.5 * np.maximum(scene.reach - scene.touch, 0.0)
         hit = (squared_distances(path.x, path.y, search.pace, scene) < need**2).any(axis=1)

@@ -16,7 +16,7 @@ from lfdm_ros.vehicles import Footprint, Mount
 SEEN_CELLS, BEARINGS = 120, 720  # of the map along each axis, and of a full turn
 SEEN_MEMORY = 60.0  # [s] for which a place out of view counts as free
 RECALL_TIME = 180.0  # [s] for which obstacles out of view are remembered
-# Distance [m] and time [s] within which a moving obstacle invalidates a place.
+# Distance [m] and time [s] within which a moving obstacle invalidates a place; lengths are those of a full-size vehicle, here and below.
 NEAR_DISTANCE, NEAR_TIME = 1.0, 2.0
 CALM_TIME = 5.0  # [s] without motion near a place before the vehicle reverses there
 SURE_SHARE, SURE_CELLS = 0.9, 25.0  # of the range, and cells, within which an undetected obstacle is absent
@@ -116,7 +116,7 @@ class SeenMap:
         still = circles[~moving]
         # Hidden ones stay as last seen completely: a surface that leaves the sector is detected only in part.
         apart = np.hypot(still[:, 0, None] - hidden[:, 0], still[:, 1, None] - hidden[:, 1])
-        still = still[~(apart < SAME_PLACE).any(axis=1)]
+        still = still[~(apart < self._outline.scale * SAME_PLACE).any(axis=1)]
         self._things = np.concatenate([np.column_stack([still, np.full(len(still), now)]), hidden])[:MAX_REMEMBERED]
 
     def _move_to(self, pose: PlanarState) -> None:
@@ -135,7 +135,7 @@ class SeenMap:
             return
         assert self._corner is not None
         centres = (moving.centres + moving.shifts(now - moving.time + np.linspace(0.0, NEAR_TIME, 5))).reshape(-1, 2)
-        reach = np.tile(moving.radii, 5) + NEAR_DISTANCE
+        reach = np.tile(moving.radii, 5) + self._outline.scale * NEAR_DISTANCE
         span = self._corner[:, None] + self._cell * np.arange(SEEN_CELLS)
         for (x, y), r in zip(centres.tolist(), reach.tolist()):
             i, j = np.flatnonzero(np.abs(span[1] - y) < r), np.flatnonzero(np.abs(span[0] - x) < r)
@@ -153,7 +153,7 @@ class SeenMap:
         away = np.maximum(np.hypot(*to.T), 1e-6)
         near = away < 0.5 * SEEN_CELLS * self._cell  # others lie outside of the search
         things, to, away = things[near], to[near], away[near]
-        reach = np.maximum(away - things[:, 2] - FRONT, 0.0)
+        reach = np.maximum(away - things[:, 2] - self._outline.scale * FRONT, 0.0)
         # Test both edges and the middle: a partly visible obstacle is detected in part.
         half = np.arcsin(np.minimum(things[:, 2] / away, 1.0))
         bearings = np.arctan2(to[:, 1], to[:, 0]) + np.array([-1.0, 0.0, 1.0])[:, None] * half

@@ -12,6 +12,7 @@ from lfdm_ros.numerics import arc
 MAX_LATERAL_SHARE = 0.9  # largest lateral share of the circle: tyres with more grip than assumed must not brake less
 # [m/s^2] of braking in any bend: more, at the lateral limit of the tyres, makes the vehicle spin
 MIN_BRAKING = 1.0
+# Lengths and speeds, here and below, are those of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).
 SPACING = 1.0  # [m] between the places of a curve
 MAX_TICK_DISTANCE, MAX_TICK, MAX_TICKS = 2.0, 0.2, 200  # largest distance [m] and time [s] between evaluations of the law, and their number
 MAX_SPEED = 1e3  # [m/s] beyond it a state has diverged
@@ -28,7 +29,8 @@ DRIVE_DECAY_TIME = 0.12
 class BrakingModel(NamedTuple):
     """Vehicle data of the braking controller. full_brake: deceleration at full brake [m/s^2]; strongest: largest brake of a stop;
     rear_brake: the rear axle's share of the brake force; rear_load: of the static load; lift: loss of rear_load per m/s^2 of braking;
-    wheelbase, front_axle, rear_axle (from the centre of mass) [m]; full_lock [rad]; understeer, rear_slip [rad s^2/m]."""
+    wheelbase, front_axle, rear_axle (from the centre of mass) [m]; full_lock [rad]; understeer, rear_slip [rad s^2/m]; scale: size against
+    a full-size vehicle."""
 
     full_brake: float
     strongest: float
@@ -41,6 +43,7 @@ class BrakingModel(NamedTuple):
     full_lock: float
     understeer: float
     rear_slip: float
+    scale: float
 
 
 class Pedals(NamedTuple):
@@ -74,7 +77,7 @@ def law(braking: Callable[..., float], v: BrakingModel, course: float, curvature
     turned = math.remainder(yaw + slip - course, 2.0 * math.pi)
     aside = math.cos(course) * (y - y0) - math.sin(course) * (x - x0)
     road = math.atan(v.wheelbase * bend) + v.understeer * speed * speed * bend - turned - math.atan(
-        TRACKING_GAIN * (aside + v.front_axle * math.sin(turned)) / max(speed, MIN_TRACKING_SPEED))
+        TRACKING_GAIN * (aside + v.front_axle * math.sin(turned)) / max(speed, v.scale * MIN_TRACKING_SPEED))
     lateral = max(speed * speed * max(abs(bend), abs(curvature)), abs(ay))
     limit = braking(v, min(lateral, MAX_LATERAL_SHARE * circle), circle)
     return min(max(road / v.full_lock, -1.0), 1.0), -min(limit / v.full_brake, v.strongest)
@@ -96,7 +99,7 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
     Returns the number of rows.
     """
     px, py, pyaw, pvx, pay = places[0], places[1], places[2], places[3], places[4]
-    last = len(curve) - 1
+    last, spacing, standstill = len(curve) - 1, v.scale * SPACING, v.scale * STANDSTILL_SPEED
     steering, pedal = command[0], command[1]
     before[0], before[1], before[2] = steering, max(pedal, 0.0), max(-pedal, 0.0)
     rows[0, 0], rows[0, 1], rows[0, 2], rows[0, 3], rows[0, 4] = 0.0, state[px], state[py], state[pyaw], state[pvx]
@@ -107,16 +110,16 @@ def drive(law: Callable[..., Any], braking: Callable[..., float], advance: Calla
             step, aim, press = first[0], first[1], first[2]
         else:
             x, y, vx = state[px], state[py], state[pvx]
-            if not STANDSTILL_SPEED <= vx < MAX_SPEED:
+            if not standstill <= vx < MAX_SPEED:
                 break
-            step = min(MAX_TICK_DISTANCE / vx, MAX_TICK)
+            step = min(v.scale * MAX_TICK_DISTANCE / vx, MAX_TICK)
             best = (curve[i, 0] - x) ** 2 + (curve[i, 1] - y) ** 2
             while i < last:
                 further = (curve[i + 1, 0] - x) ** 2 + (curve[i + 1, 1] - y) ** 2
                 if further > best:
                     break
                 i, best = i + 1, further
-            bend = curve[min(i + round(STEERING_PREVIEW * vx / SPACING), last), 3]
+            bend = curve[min(i + round(STEERING_PREVIEW * vx / spacing), last), 3]
             aim, press = law(braking, v, curve[i, 2], curve[i, 3], curve[i, 0], curve[i, 1], bend, x, y, state[pyaw], vx, state[pay],
                              curve[i, 4])
             press = max(press, weakest)
@@ -144,41 +147,42 @@ CONTACT_DISTANCE, APPROACH_TOLERANCE = 0.02, 0.02  # [m] distance of a contact; 
 POSE_STRIDE = 2  # every second pose is checked for occlusion
 
 
-def lay(plan: Any, places: Any) -> int:
+def lay(plan: Any, places: Any, scale: float) -> int:
     """Makes the curve through the places of a plan, extended straight.
 
     Args:
         plan: x, y [m], course [rad] (3, m).
         places: written, (n, 4) with room for MAX_LENGTH: x, y [m], course [rad], curvature [1/m] at even distances.
+        scale: size of the vehicle against a full-size one.
 
     Returns the number of places.
     """
     x, y, course = plan[0], plan[1], plan[2]
-    most, count = len(places), 0
+    most, count, spacing = len(places), 0, scale * SPACING
     last, total, way = 0, 0.0, 0.0  # the last place that counts, its distance, and that of the place looked at
     for j in range(1, len(x)):
         piece = math.sqrt((x[j] - x[j - 1]) ** 2 + (y[j] - y[j - 1]) ** 2)
         way += piece
         if not piece > MIN_PIECE:
             continue
-        while count < most and count * SPACING < way:
-            share = (count * SPACING - total) / (way - total)
+        while count < most and count * spacing < way:
+            share = (count * spacing - total) / (way - total)
             places[count, 0] = x[last] + share * (x[j] - x[last])
             places[count, 1] = y[last] + share * (y[j] - y[last])
             places[count, 2] = course[last] + share * (course[j] - course[last])
             count += 1
         last, total = j, way
-    longest = min(total + EXTENSION, MAX_LENGTH)
+    longest = min(total + scale * EXTENSION, scale * MAX_LENGTH)
     cosine, sine = math.cos(course[last]), math.sin(course[last])
-    while count < most and count * SPACING < longest:
-        beyond = count * SPACING - total
+    while count < most and count * spacing < longest:
+        beyond = count * spacing - total
         places[count, 0] = x[last] + beyond * cosine
         places[count, 1] = y[last] + beyond * sine
         places[count, 2] = course[last]
         count += 1
     for i in range(count):
         left, right = max(i - 1, 0), min(i + 1, count - 1)
-        places[i, 3] = (places[right, 2] - places[left, 2]) / ((right - left) * SPACING)
+        places[i, 3] = (places[right, 2] - places[left, 2]) / ((right - left) * spacing)
     return count
 
 
@@ -192,10 +196,10 @@ def nearest(curve: Any, x: float, y: float) -> int:
     return found
 
 
-def needed(here: float, margin: float) -> float:
+def needed(here: float, margin: float, tolerance: float) -> float:
     """Returns the required distance from an obstacle that is `here` [m] away now: the margin, or the present distance if smaller; a vehicle
-    inside an obstacle may leave it, but not drive further into it."""
-    return min(margin, max(here - APPROACH_TOLERANCE, 0.0) if here > 0.0 else here - APPROACH_TOLERANCE)
+    inside an obstacle may leave it, but not drive further into it. tolerance: permitted approach [m]."""
+    return min(margin, max(here - tolerance, 0.0) if here > 0.0 else here - tolerance)
 
 
 def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: float, margin: float, growth: float, sight: bool,
@@ -206,12 +210,12 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
         rows: (n, 7), `count` of them in use, as `braking.drive` writes them from `time` [s] on, the time scale of the circles.
         circles: (m, 8) x, y [m], velocities [m/s], radius [m], begin of its braking (inf: never) and time to its standstill [s], and rate
             of turn of the velocity to the left [rad/s].
-        outline: front, rear, half width [m]; lidar: its position x, y [m] on the vehicle.
+        outline: front, rear, half width [m], scale; lidar: its position x, y [m] on the vehicle.
         margin: to keep [m]; growth: of the margin from moving obstacles with time [m/s]; sight: occluded places count.
         result: written, (4,): smallest distance [m]; 1 if all margins are kept, else 0; speed of the first contact, 0 for none, and of a
             front corner at an occluded place [m/s].
     """
-    front, rear, half = outline[0], outline[1], outline[2]
+    front, rear, half, scale = outline[0], outline[1], outline[2], outline[3]
     middle, long = 0.5 * (front - rear), 0.5 * (front + rear)
     result[0], result[1], result[2], result[3] = math.inf, 1.0, 0.0, 0.0
     for k in range(count):
@@ -248,10 +252,10 @@ def judge(rows: Any, count: int, circles: Any, outline: Any, lidar: Any, time: f
             if moves:
                 away -= growth * now
             if k == 0:
-                need = needed(away, margin)
+                need = needed(away, margin, scale * APPROACH_TOLERANCE)
             if away < least:
                 least = away
-            if k < first_hit and away <= min(need, CONTACT_DISTANCE):
+            if k < first_hit and away <= min(need, scale * CONTACT_DISTANCE):
                 first_hit = k
         if least < result[0]:
             result[0] = least

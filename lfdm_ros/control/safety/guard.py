@@ -14,6 +14,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.vehicles import Vehicle
 
+# Speeds of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).
 CRAWLING = 2.0  # [m/s] up to which the vehicle may accelerate at any clearance
 MARGIN_PER_SPEED, SPEEDUP_MARGIN = 0.01, 0.02  # [s] margin of the stop per speed; additional one for accelerating
 # Wheel slip from which throttle is reduced, as share of the speed and at least in m/s; at three times the slip throttle is 0.
@@ -35,7 +36,8 @@ class Guard:
         """Sets settings and vehicle from now on. Raises InputError if the vehicle lacks parameters."""
         self._settings, self.stops = settings, Stops(settings, vehicle)
         self._lane_brake = LaneBrake(settings, self.stops, self._place)
-        self._half_width, self._wheel_radius = vehicle.footprint.half_width, vehicle.parameters.get("wheel_radius", 0.0)
+        self._half_width, self._scale = vehicle.footprint.half_width, vehicle.footprint.scale
+        self._wheel_radius = vehicle.parameters.get("wheel_radius", 0.0)
 
     def forget(self) -> None:
         """Clears the curve of the last stop."""
@@ -74,7 +76,7 @@ class Guard:
                 self._store(braked.curve, braked.max_braking, NOMINAL)
                 return False, braked.reason, braked.command
         # Before moving off, check the full path ahead.
-        if vx >= STANDSTILL_SPEED or stops.passes(plan, at, ahead, obstacles, margin):
+        if vx >= self._scale * STANDSTILL_SPEED or stops.passes(plan, at, ahead, obstacles, margin):
             stop = stops.evaluate(curve, x, in_force, command, ahead, obstacles, margin, s.sight_braking, sight)
             # Stopping in front of a moving obstacle may be worse than passing it, if stationary ones allow a stop.
             if not stop.free and (moving := obstacles.moving).any() and stops.clearance(plan, at, ahead, obstacles) > margin:
@@ -85,7 +87,7 @@ class Guard:
                     little = stop.clearance <= least + SPEEDUP_MARGIN * vx
                 else:  # the corridor's width contains the margin; accelerating would only pass the violation sooner
                     stands = obstacles.where(~obstacles.moving)
-                    little = command[1] > 0.0 and vx > CRAWLING and not stops.passes(plan, at, ahead, stands, least)
+                    little = command[1] > 0.0 and vx > self._scale * CRAWLING and not stops.passes(plan, at, ahead, stands, least)
                 return True, "", eased if little else command
         last_curve = curve if self._curve is None else self._curve
         last = stops.evaluate(last_curve, x, in_force, None, ahead, obstacles, 0.5 * least, sight=False)
@@ -105,7 +107,7 @@ class Guard:
         """
         rolls = measured["vx"] + abs(measured["yaw_rate"]) * self._half_width
         fastest = max((value for name, value in measured.items() if name.startswith("omega_")), default=0.0) * self._wheel_radius
-        share = (fastest - rolls) / max(SPIN_LIMITS[0] * rolls, SPIN_LIMITS[1])
+        share = (fastest - rolls) / max(SPIN_LIMITS[0] * rolls, self._scale * SPIN_LIMITS[1])
         pedal = command[1] * min(max(1.5 - 0.5 * share, 0.0), 1.0) if command[1] > 0.0 else command[1]
         return command[0], max(pedal, -self.stops.hardest_pedal(x))
 
@@ -137,4 +139,4 @@ class Guard:
     def _leads(self, plan: Plan) -> Curve:
         """Returns the curve of a plan."""
         x, y, yaw, vx, vy = (plan.states[:, self._place[name]] for name in ("x", "y", "yaw", "vx", "vy"))
-        return curve_of(x, y, yaw + np.arctan2(vy, np.maximum(vx, STANDING)))
+        return curve_of(x, y, yaw + np.arctan2(vy, np.maximum(vx, self._scale * STANDING)), self._scale)

@@ -214,7 +214,7 @@ class LaneBrake:
         until = np.where(towards < ONCOMING_SHARE * speed[quick], ONCOMING_TIME, STANDING_TIME)
         ends = [(poses[-1], np.ones(len(until), bool))]
         if reach > 0.0:
-            further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / SPACING)
+            further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / curve.spacing)
             # Preceding traffic has left that place when the vehicle gets there.
             ends.append((curve.places[min(further, len(curve.places) - 1), :3], towards < HALTING_SPEED))
         for end, meets in ends:  # over so long a time the margin does not grow
@@ -235,7 +235,7 @@ class LaneBrake:
         time = np.clip(nearest, 0.0, HALTING_BEGINS[-1] + speed / (2.0 * HALTING))
         there = arc(speed * time, turns * time)
         aside = np.hypot(ahead - there[0], left - there[1]).min(axis=0) - obstacles.radii
-        return np.asarray(obstacles.moving & (aside < self._stops.outline.half_width + margin + 0.5 * SPACING))
+        return np.asarray(obstacles.moving & (aside < self._stops.outline.half_width + margin + 0.5 * curve.spacing))
 
     def _passes(self, plan: Plan, ahead: float, obstacles: Obstacles) -> bool:
         """Checks that a plan and its extrapolation keep clear of moving and recently moved obstacles."""
@@ -254,9 +254,11 @@ class LaneBrake:
         left, right = (float(room[0]) - self._stops.outline.half_width - LANE_EDGE for room in lane.room_at(np.array([station])))
         aside = min(max(float(aside), -max(right, 0.0)), max(left, 0.0))
         length = float(x[self._vx]) ** 2 / (2.0 * MIN_FULL_BRAKING) + LANE_MORE
-        px, py, course, curvature = lane.path.at(station + SPACING * np.arange(math.ceil(length / SPACING)))
+        scale = self._stops.outline.scale
+        spacing = scale * SPACING
+        px, py, course, curvature = lane.path.at(station + spacing * np.arange(math.ceil(length / spacing)))
         return Curve(np.column_stack([px - aside * np.sin(course), py + aside * np.cos(course), course,
-                                      curvature / np.maximum(1.0 - curvature * aside, 0.2)])), aside, (left - aside, right + aside)
+                                      curvature / np.maximum(1.0 - curvature * aside, 0.2)]), scale), aside, (left - aside, right + aside)
 
     def _excursion(self, lane: DrivenLane, plan: Plan, ahead: float) -> float:
         """Returns the near-term increase of the front's excursion from the lane on a plan [m]."""

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from lfdm_ros.backends import casadi_model
 from lfdm_ros.backends.tick_kernel import advance_code
-from lfdm_ros.compiler.machine_code import INTEGER, POINTER
+from lfdm_ros.compiler.machine_code import INTEGER, POINTER, REAL
 from lfdm_ros.compiler.native import native
 from lfdm_ros.control.command_limits import RateLimits
 from lfdm_ros.control.plan import Plan
@@ -66,10 +66,12 @@ def braking_model_of(vehicle: Vehicle, strongest: float) -> BrakingModel:
         full_brake=2.0 * sum(torques) / (radius * mass) if known else GRAVITY * p["friction_max"],
         strongest=strongest, rear_brake=torques[1] / sum(torques) if known else 0.5, rear_load=a / (a + b),
         lift=p.get("cg_height", 0.0) / ((a + b) * GRAVITY), wheelbase=a + b, front_axle=a, rear_axle=b,
-        full_lock=p["max_road_wheel_angle"], understeer=understeer_gradient(p), rear_slip=mass * a / (a + b) * cornering_compliance(p)[1])
+        full_lock=p["max_road_wheel_angle"], understeer=understeer_gradient(p), rear_slip=mass * a / (a + b) * cornering_compliance(p)[1],
+        scale=vehicle.footprint.scale)
 
 
 MAX_STEP = 0.07  # [s] longest step of the model, unless it allows less
+# Lengths and speeds of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).
 MAX_BLIND_SPEED = 1.0  # [m/s] largest speed at occluded places
 LATERAL_SHIFTS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.5, -3.5)  # [m] shifts of a curve to the left, in search of a free one
 PLANNED = ("x", "y", "yaw", "vx")  # states of the plan of a stop; duration of its final standstill [s]
@@ -92,13 +94,14 @@ NOMINAL = GripMargin(1.0, 0.85)  # if no conservative stop is free
 class Curve:
     """Curve by places at even distances s (n,) [m]: x, y [m], course [rad], curvature [1/m], each (n,); `places` (n, 4) combines them."""
 
-    def __init__(self, places: np.ndarray):
-        self.places = places
+    def __init__(self, places: np.ndarray, scale: float = 1.0):
+        """Makes it of its places. scale: of the vehicle, by which they are nearer to each other than SPACING."""
+        self.places, self.scale, self.spacing = places, scale, scale * SPACING
         self.x, self.y, self.course, self.curvature = places.T
 
     @property
     def s(self) -> np.ndarray:
-        return SPACING * np.arange(len(self.places))
+        return self.spacing * np.arange(len(self.places))
 
     def shifted(self, side: float, begin: float, length: float) -> Curve:
         """Returns this curve, shifted to the left by `side` [m] from `begin` on within `length` [m], with a drivable curvature that begins
@@ -107,19 +110,19 @@ class Curve:
         e, slope = side * u**3 * (10.0 + u * (6.0 * u - 15.0)), side * 30.0 * (u * (1.0 - u)) ** 2 / length
         bend = side * 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / length**2
         return Curve(np.column_stack([self.x - e * np.sin(self.course), self.y + e * np.cos(self.course), self.course + np.arctan(slope),
-                                      self.curvature + bend]))
+                                      self.curvature + bend]), self.scale)
 
     def nearest(self, x: float, y: float) -> int:
         """Returns the index of the place nearest to (x, y) [m]."""
         return int(np.argmin((self.x - x) ** 2 + (self.y - y) ** 2))
 
 
-def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray) -> Curve:
-    """Returns the curve through the places of a plan (m,), extended straight; at most 500 m."""
+def curve_of(x: np.ndarray, y: np.ndarray, course: np.ndarray, scale: float = 1.0) -> Curve:
+    """Returns the curve through the places of a plan (m,), extended straight; at most 500 m, for a vehicle of a scale."""
     plan, places = np.array([x, y, course], dtype=float), np.empty((round(MAX_LENGTH / SPACING), 4))
-    lay = native("lfdm_ros.control.safety.braking_native", (POINTER, INTEGER, POINTER, INTEGER), INTEGER,
+    lay = native("lfdm_ros.control.safety.braking_native", (POINTER, INTEGER, POINTER, INTEGER, REAL), INTEGER,
                  ("lfdm_ros.control.safety.braking",), "lay")
-    return Curve(places[:lay(plan.ctypes.data, plan.shape[1], places.ctypes.data, len(places))])
+    return Curve(places[:lay(plan.ctypes.data, plan.shape[1], places.ctypes.data, len(places), scale)], scale)
 
 
 def occluded(places: np.ndarray, centres: np.ndarray, radii: np.ndarray) -> np.ndarray:
@@ -184,7 +187,7 @@ class Stops:
                              ("lfdm_ros.control.safety.braking", "lfdm_ros.numerics"), "drive")
         self.braked, rates, o = braking_model_of(vehicle, settings.stop_brake), self._rates, self.outline
         self._numbers = np.array([*self.braked, rates.steering, rates.up, rates.down, settings.largest_brake, settings.largest_throttle,
-                                  o.front, o.rear, o.half_width, self._lidar.x, self._lidar.y, settings.obstacle_growth])
+                                  o.front, o.rear, o.half_width, o.scale, self._lidar.x, self._lidar.y, settings.obstacle_growth])
 
     def hardest_pedal(self, x: np.ndarray) -> float:
         """Returns the largest brake [0, 1] without loss of the rear axle in a state (nx,), using all of the conservative grip."""
@@ -200,7 +203,7 @@ class Stops:
         """Checks that a plan keeps a margin [m], or the present distance if smaller, from a time [s] on."""
         left = plan.times >= time - 1e-9
         distance = self.distances(plan.states[left][:, at], plan.times[left] - time, time, obstacles)
-        return bool((distance >= _needed(distance[0], margin)).all())
+        return bool((distance >= _needed(distance[0], margin, self.outline.scale)).all())
 
     def evaluate(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None, time: float,
                  obstacles: Obstacles, margin: float, max_braking: float = math.inf, sight: bool = True,
@@ -216,7 +219,7 @@ class Stops:
                                    obstacles.turn_rates])
         later = time - obstacles.time if len(circles) else 0.0
         _, (clearance, free, speed, blind) = self._driven(curve, x, command, first, max_braking, trust, circles, later, margin, sight)
-        return Stop(curve, clearance, free > 0.0 and blind <= MAX_BLIND_SPEED, speed, blind, trust)
+        return Stop(curve, clearance, free > 0.0 and blind <= self.outline.scale * MAX_BLIND_SPEED, speed, blind, trust)
 
     def driven(self, curve: Curve, x: np.ndarray, command: tuple[float, float], first: tuple[float, float] | None,
                max_braking: float = math.inf, trust: GripMargin = CONSERVATIVE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -253,7 +256,7 @@ class Stops:
         """Returns steering and pedal that stop the vehicle in a state (nx,) along a curve."""
         px, py, yaw, vx = (float(x[k]) for k in (*self._pose, self._vx))
         i = curve.nearest(px, py)
-        bend = curve.curvature[min(i + round(STEERING_PREVIEW * max(vx, 0.0) / SPACING), len(curve.s) - 1)]
+        bend = curve.curvature[min(i + round(STEERING_PREVIEW * max(vx, 0.0) / curve.spacing), len(curve.s) - 1)]
         cx, cy, course = float(curve.x[i]), float(curve.y[i]), float(curve.course[i])
         return law(braking, self.braked, course, float(curve.curvature[i]), cx, cy, float(bend), px, py, yaw, vx, float(x[self._ay]),
                    trust.circle * float(self._peak(cx, cy, course)[0]))
@@ -289,14 +292,15 @@ class Stops:
         """Returns a free stop along a curve or beside it, on nominal tyres, or the one with the mildest collision: if no conservative stop
         is free. Evaluates candidates until `until` [s], by time.perf_counter()."""
         found: Stop | None = None
-        length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
+        scale = self.outline.scale
+        length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), scale * SHIFT_TIME_AND_LENGTH[1])
         begins = [float(curve.s[curve.nearest(float(x[self._pose[0]]), float(x[self._pose[1]]))]) for curve in curves]
         for side in LATERAL_SHIFTS:
             for curve, begin in zip(curves, begins):
                 if found is not None and perf_counter() > until:
                     return found
-                stop = self.evaluate(curve.shifted(side, begin, length) if side else curve, x, command, None, time, obstacles, margin,
-                                 trust=NOMINAL)
+                way = curve.shifted(scale * side, begin, length) if side else curve
+                stop = self.evaluate(way, x, command, None, time, obstacles, margin, trust=NOMINAL)
                 if stop.free:
                     return stop
                 if found is None or (stop.speed, stop.blind, -stop.clearance) < (found.speed, found.blind, -found.clearance):
@@ -315,6 +319,7 @@ def outline_distance(outline: Footprint, dx: np.ndarray, dy: np.ndarray, yaw: np
     return distance
 
 
-def _needed(here: np.ndarray, margin: float) -> np.ndarray:
-    """Returns `braking.needed` of distances (m,) [m]."""
-    return np.minimum(margin, np.where(here > 0.0, np.maximum(here - APPROACH_TOLERANCE, 0.0), here - APPROACH_TOLERANCE))
+def _needed(here: np.ndarray, margin: float, scale: float) -> np.ndarray:
+    """Returns `braking.needed` of distances (m,) [m] for a vehicle of a scale."""
+    tolerance = scale * APPROACH_TOLERANCE
+    return np.minimum(margin, np.where(here > 0.0, np.maximum(here - tolerance, 0.0), here - tolerance))
