@@ -1,5 +1,7 @@
 """Planar LIDAR: one range per beam, by exact ray casting."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 
