@@ -104,8 +104,8 @@ class SeenMap:
         circles = np.ascontiguousarray(np.column_stack([obstacles.centres, obstacles.radii]))
         views = [(sensor, *(obstacles.sector or (0.0, math.pi)))]
         if obstacles.second_view is not None:
-            x, y, *second = obstacles.second_view
-            views.append((Mount(x, y).place(pose.x, pose.y, pose.yaw), *second))
+            x, y, middle, half = obstacles.second_view
+            views.append((Mount(x, y).place(pose.x, pose.y, pose.yaw), middle, half))
         ahead, hidden = 0.5 * (o.front - o.rear), self._things[now - self._things[:, 3] < RECALL_TIME]
         for place, middle, half in views:
             view = np.array([*self._corner, self._cell, now, *place, sight, pose.yaw + middle, half, pose.x + ahead * math.cos(pose.yaw),
