@@ -19,8 +19,8 @@ class Obstacles:
     margin of the radii over the detected size (n,) [m]; suspected: velocities (n, 2) [m/s] at which static obstacles may already move, 0
     without evidence; new: mask (n,) of small obstacles with few detections; sector: middle, from the vehicle's axis, and half of the
     sensor's sector [rad], None: all round; second_view: place x, y [m] on the vehicle of a second sensor that is in service, middle and
-    half of its sector [rad]; halts: begin of braking, inf for never, and time to standstill (n, 2) [s], None: no obstacle brakes; turns:
-    turn rates of the velocities to the left (n,) [rad/s], None: no obstacle turns; None of the others: not known.
+    half of its sector [rad], and its range [m]; halts: begin of braking, inf for never, and time to standstill (n, 2) [s], None: no
+    obstacle brakes; turns: turn rates of the velocities to the left (n,) [rad/s], None: no obstacle turns; None of the others: not known.
     """
 
     centres: np.ndarray
@@ -32,7 +32,7 @@ class Obstacles:
     suspected: np.ndarray | None = None
     new: np.ndarray | None = None
     sector: tuple[float, float] | None = None
-    second_view: tuple[float, float, float, float] | None = None
+    second_view: tuple[float, float, float, float, float] | None = None
     halts: np.ndarray | None = None
     turns: np.ndarray | None = None
 

@@ -67,7 +67,8 @@ class TwoLidars:
 
     def _join(self, first: Obstacles, rear: Obstacles) -> Obstacles:
         if abs(first.time - rear.time) <= PATIENCE:
-            first = replace(first, second_view=(self.sensor.mount.x, self.sensor.mount.y, *(rear.sector or (0.0, math.pi))))
+            reach = min(self.sensor.settings.range_max, self._settings.horizon)
+            first = replace(first, second_view=(self.sensor.mount.x, self.sensor.mount.y, *(rear.sector or (0.0, math.pi)), reach))
         if not math.isfinite(first.time) or not len(rear.radii):
             return first
         st, moving = self._settings, rear.moving

@@ -199,8 +199,10 @@ def test_it_stands_where_nothing_was_seen_behind_it():
     assert car.moves[-1] is None and NO_ROOM in car.manoeuvring.explained("x") and car.pose.vx == 0.0 and car.pose.x > -0.1
     free = Car(Settings(time_budget=0.0, sight=20.0, period=0.04, reverse_unseen=True), sector=(0.0, half)).run(6.0)
     assert free.pose.vx < -0.5
-    both = Car(sector=(0.0, half), second=(-2.3, 0.0, math.pi, half)).run(6.0)  # a second sensor sees the place behind
+    both = Car(sector=(0.0, half), second=(-2.3, 0.0, math.pi, half, 100.0)).run(6.0)  # a second sensor sees the place behind
     assert both.pose.vx < -0.5
+    short = Car(sector=(0.0, half), second=(-2.3, 0.0, math.pi, half, 1.0)).run(6.0)  # less far than it would reverse
+    assert short.moves[-1] is None and NO_ROOM in short.manoeuvring.explained("x")
 
 
 def test_it_says_that_a_goal_is_closed_in():

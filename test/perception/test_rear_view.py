@@ -100,4 +100,4 @@ def test_the_second_view_counts_while_its_scans_come():
     history = [both for _, both in drive([box(-40.0, 0.0, 10.0)], 20, rear=lambda k: 3 <= k < 10)]
     views = [obstacles.second_view is not None for obstacles in history]
     assert not any(views[:3]) and all(views[3:13]) and not any(views[16:])
-    assert history[5].second_view == pytest.approx((BEHIND.x, 0.0, np.pi, np.radians(135.0)), abs=0.02)
+    assert history[5].second_view == pytest.approx((BEHIND.x, 0.0, np.pi, np.radians(135.0), 100.0), abs=0.02)

@@ -95,23 +95,23 @@ class SeenMap:
         """Updates the map with the present view.
 
         Args:
-            sensor: its place (2,) [m]; sight: its range [m]; obstacles: now.
+            sensor: its place (2,) [m]; sight: its range [m], and the most of a second one's; obstacles: now.
         """
         self._move_to(pose)
         assert self._corner is not None
         self.looked = now
         moving, o = obstacles.moving, self._outline
         circles = np.ascontiguousarray(np.column_stack([obstacles.centres, obstacles.radii]))
-        views = [(sensor, *(obstacles.sector or (0.0, math.pi)))]
+        views = [(sensor, *(obstacles.sector or (0.0, math.pi)), sight)]
         if obstacles.second_view is not None:
-            x, y, middle, half = obstacles.second_view
-            views.append((Mount(x, y).place(pose.x, pose.y, pose.yaw), middle, half))
+            x, y, middle, half, reach = obstacles.second_view
+            views.append((Mount(x, y).place(pose.x, pose.y, pose.yaw), middle, half, min(sight, reach)))
         ahead, hidden = 0.5 * (o.front - o.rear), self._things[now - self._things[:, 3] < RECALL_TIME]
-        for place, middle, half in views:
-            view = np.array([*self._corner, self._cell, now, *place, sight, pose.yaw + middle, half, pose.x + ahead * math.cos(pose.yaw),
+        for place, middle, half, reach in views:
+            view = np.array([*self._corner, self._cell, now, *place, reach, pose.yaw + middle, half, pose.x + ahead * math.cos(pose.yaw),
                              pose.y + ahead * math.sin(pose.yaw), math.hypot(0.5 * (o.front + o.rear), o.half_width)])
             self._look(*addresses(view, circles, len(circles), self._nearest, self._seen))
-            hidden = self._out_of_view(hidden, place, sight, pose.yaw + middle, half)
+            hidden = self._out_of_view(hidden, place, reach, pose.yaw + middle, half)
         self._forget_near(now, obstacles.where(moving))
         still = circles[~moving]
         # Hidden ones stay as last seen completely: a surface that leaves the sector is detected only in part.
