@@ -326,15 +326,17 @@ def test_what_stands_beside_the_lane_is_passed_on_one_side_only(lane, apart):
     assert drive.run(0.1).opposite is apart
 
 
-@pytest.mark.parametrize(("aside", "centre", "speed", "counts"), [
-    (0.0, (-12.0, 0.0), 14.0, False),  # follows a vehicle that keeps its lane
-    (1.0, (-12.0, 1.0), 14.0, True),  # cannot stop any more behind a vehicle that leaves it
-    (1.0, (-40.0, 1.0), 14.0, False),
-    (0.0, (-12.0, 3.5), 14.0, True),  # overtakes
-    (0.0, (30.0, 0.0), 5.0, True),
-    (0.0, (-12.0, 0.0), 0.0, True)])
-def test_traffic_that_follows_and_has_to_keep_clear_is_no_threat(aside, centre, speed, counts):
-    drive = Drive(0.3)
+@pytest.mark.parametrize(("aside", "centre", "speed", "vx", "counts"), [
+    (0.0, (-12.0, 0.0), 14.0, 10.0, False),  # follows a vehicle that keeps its lane
+    (1.0, (-12.0, 1.0), 14.0, 10.0, True),  # cannot stop any more behind a vehicle that leaves it
+    (1.0, (-40.0, 1.0), 14.0, 10.0, False),
+    (0.0, (-12.0, 3.5), 14.0, 10.0, True),  # overtakes
+    (0.0, (30.0, 0.0), 5.0, 10.0, True),
+    (0.0, (-12.0, 0.0), 0.0, 10.0, True),
+    (0.0, (-12.0, 0.0), 14.0, 0.0, False),
+    (0.0, (-12.0, 0.0), 14.0, -1.0, True)])  # the vehicle reverses
+def test_traffic_that_follows_and_has_to_keep_clear_is_no_threat(aside, centre, speed, vx, counts):
+    drive = Drive(0.3, vx=vx)
     place = centre[0], centre[1] - aside
     drive.arbiter.follow(Path(np.array([[-100.0, -aside], [100.0, -aside]])), np.array([[0.0, 6.0, 6.0], [200.0, 6.0, 6.0]]))
     drive.arbiter.update_obstacles(Obstacles(np.array([place]), np.array([0.9]), np.array([[speed, 0.0]]), drive.now))

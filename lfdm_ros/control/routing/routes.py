@@ -241,11 +241,13 @@ def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
 FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, FALLING_BACK = 2.0, 0.5, 6.0, 2.0
 # So near to the path's middle a vehicle keeps its lane: who follows there has to keep clear of it [m].
 KEEPS_LANE = 0.5
+BACKWARDS = -0.1  # [m/s] below which a vehicle reverses
 
 
 def follows(seen: Obstacles, path: Path, own: Measured, outline: Footprint) -> np.ndarray:
     """Marks the obstacles (n,) that drive along the path behind the vehicle, in its track, and have to keep clear of it: it keeps its lane,
-    or they could still stop behind it, should it brake as hard as they may. own: the vehicle's state."""
+    or they could still stop behind it, should it brake as hard as they may. A vehicle that reverses has to keep clear itself. own: the
+    vehicle's state."""
     marked, moving = np.zeros(len(seen.radii), bool), np.flatnonzero(seen.moving)
     if len(moving):
         s, e = path.project(*seen.centres[moving].T)
@@ -255,7 +257,7 @@ def follows(seen: Obstacles, path: Path, own: Measured, outline: Footprint) -> n
         (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
         gap = station - outline.rear - s - radii - (own.time - seen.time) * along
         needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
-        in_track = (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - radii < outline.half_width)
+        in_track = (here.vx > BACKWARDS) & (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - radii < outline.half_width)
         marked[moving] = in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed))
     return marked
 
