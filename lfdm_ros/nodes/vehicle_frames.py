@@ -1,6 +1,5 @@
 """The vehicle frames node: transforms of the vehicle and its parts for tf2 and RViz, and the vehicle's shape."""
 
-
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry

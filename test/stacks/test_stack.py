@@ -28,7 +28,7 @@ def test_shipped_scenarios_load_and_cover_their_duration(name: str) -> None:
         assert scenario.profile.time[0] == 0.0 and scenario.profile.time[-1] <= scenario.duration
 
 
-def test_executables_are_the_modules_with_a_main() -> None:
+def test_executables_are_the_modules_that_define_a_node() -> None:
     folder = share_directory() / "lfdm_ros" / "nodes"
     if not folder.is_dir():
         pytest.skip("not run from the source tree")
