@@ -16,14 +16,12 @@ from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import RadarScan, Sensor
 from lfdm_ros.sensors.state_gate import StampGate, StampOrder, clock_set_back
 from lfdm_ros.simulation import Goal
-from lfdm_ros.vehicles import Vehicle
 
 
 class Drives(Driver, Protocol):
     """Interface of `lfdm_ros.control.Controller` beyond `Driver`."""
 
     def idle(self) -> None: ...
-    def set_vehicle(self, vehicle: Vehicle) -> None: ...
     def stop(self, now: float, reason: str) -> Cycle: ...
     def reset(self) -> None: ...
 

@@ -18,7 +18,7 @@ from lfdm_ros.perception.rear_view import tracker_of
 from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Circle, Goal, World
-from lfdm_ros.vehicles import Mount, Vehicle
+from lfdm_ros.vehicles import Mount
 
 MS = 1_000_000  # ns
 PATH = Path(np.array([[0.0, 0.0], [50.0, 0.0]]))
@@ -44,11 +44,6 @@ class Notes:
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
         self.asked.append(("see", len(obstacles.radii)))
-
-    def set_vehicle(self, vehicle: Vehicle) -> None:
-        if vehicle.name != "hmmwv":
-            raise InputError("it lacks brake_torque_front")
-        self.asked.append(("take", vehicle.name))
 
     def cycle(self, now: float, measured: Measured | None) -> Cycle:
         self.asked.append(("cycle", round(1e3 * now), None if measured is None else round(1e3 * measured.time)))
