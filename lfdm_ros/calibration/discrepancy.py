@@ -277,7 +277,7 @@ def apart(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, float
     """Finds the two recordings that differ most about an unknown, and the difference in standard deviations."""
     distances = [(a, b, abs(one["estimate"] - other["estimate"]) / math.hypot(one["sd"], other["sd"]))
                  for (a, one), (b, other) in combinations(estimates.items(), 2)]
-    return max(distances, key=lambda pair: pair[2], default=("", "", 0.0))
+    return max((pair for pair in distances if not math.isnan(pair[2])), key=lambda pair: pair[2], default=("", "", 0.0))
 
 
 def alone_warnings(conflicts: Mapping[str, Mapping[str, Mapping[str, float]]], shown: Mapping[str, str]) -> Iterable[str]:

@@ -171,7 +171,7 @@ class Controller:
         for name in changes:
             if not known.get(name, False):
                 raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
-        self.settings = dataclasses.replace(self.settings, **changes).fitted(self.outline.scale)
+        self.settings = dataclasses.replace(self.settings, **changes)
         self._rates = RateLimits.of(self.settings, self.actuators)
         self.planner.tune(self.settings)
         self._distribute()

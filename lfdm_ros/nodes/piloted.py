@@ -81,12 +81,20 @@ def radar_of(vehicle: Vehicle, topic: str) -> Radar | None:
     return find_sensor(vehicle, topic.rpartition("/")[2], Radar, "parameter radar") if topic else None
 
 
+LIDAR_NOISE = Parameter("lidar_noise", -1.0, "standard deviation of a range; below 0: that of the vehicle's file, or else "
+                        f"{TrackerSettings().noise_sd:g} m", -1.0, 10.0, unit="m")
 REAR_LIDAR = Parameter("rear_lidar", "", "topic of a sensor_msgs/LaserScan of a second LIDAR, which sees what comes from behind, as "
                                          "sensors/NAME of a lidar in the vehicle's file, which has its place and noise, and the rate by "
                                          "which a state waits for scans in lockstep; empty: none")
 REAR_TOPIC = "sensors/lidar_rear"
 SUBSCRIBES_REAR = subscribes(REAR_TOPIC, LaserScan, qos.SENSOR, "obstacles behind", in_lockstep=qos.STATE, named_by="rear_lidar",
                              when=unless("rear_lidar", ""))
+
+
+def tracker_settings(node: Component, vehicle: Vehicle, **others: Any) -> TrackerSettings:
+    """Returns the tracker's settings by the parameters of a node and its vehicle; `others` instead of parameters."""
+    settings, noise = TRACKER.record(node.value, **others).on(vehicle), node.value("lidar_noise")
+    return settings if noise < 0.0 else replace(settings, noise_sd=max(noise, MIN_NOISE))
 
 
 def rear_lidar_of(vehicle: Vehicle, topic: str) -> Lidar | None:
@@ -119,7 +127,7 @@ def scan_parameters(timeout: float) -> tuple[Parameter, ...]:
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due, and without scans the "
                                      "vehicle does not set out; 0: take them as they come", 0.0, 1000.0, unit="Hz"),
         LIDAR_LATENCY,
-        Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
+        LIDAR_NOISE,
         Parameter("scan_timeout", timeout, "age of the newest scan from which on the vehicle stops, where scans have come or are due; "
                                            "0: never", 0.0, 60.0, unit="s"),
         SCAN_PATIENCE)
@@ -153,11 +161,23 @@ class TaskTopics:
         self._task_of_goal, self._task_of_path = task_of_goal, task_of_path
         self.frames = FrameTree()
         for topic in _GOALS:
-            node.subscription(topic, lambda message: self._drive("goal", lambda: self._task_of_goal(message)))
+            node.subscription(topic, self.on_goal)
         for topic in _PATHS:
-            node.subscription(topic, lambda data: self._drive("path", lambda: self._task_of_path(data)), raw=True)
+            node.subscription(topic, self.on_path, raw=True)
         for topic in _FRAMES:  # in the inactive state too: a static transform is published once
-            node.subscription(topic, lambda message: self.frames.hear(message, node.refusals))
+            node.subscription(topic, self.on_frames)
+
+    def on_goal(self, message: PoseStamped) -> None:
+        """Drives to a goal."""
+        self._drive("goal", lambda: self._task_of_goal(message))
+
+    def on_path(self, data: bytes) -> None:
+        """Drives along a path, a serialized message."""
+        self._drive("path", lambda: self._task_of_path(data))
+
+    def on_frames(self, message: TFMessage) -> None:
+        """Takes transforms of frames that goals and paths may be in."""
+        self.frames.hear(message, self._node.refusals)
 
     def _drive(self, kind: str, make: Callable[[], Task]) -> None:
         if self._node.state != "active":
@@ -270,8 +290,7 @@ class PilotedComponent(Component):
                   rear: Lidar | None = None, **others: Any) -> Pilot:
         """Makes the pilot that asks a driver each period [s] and tracks obstacles as far as it sees [m], on ground with heights; rear: the
         second LIDAR; `others`: as `Pilot` takes them."""
-        settings = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE),
-                                  horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST))).on(vehicle)
+        settings = tracker_settings(self, vehicle, horizon=max(self.value("tracker_horizon"), min(sight, _FARTHEST)))
         pilot = Pilot(
             driver, tracker_of(settings, vehicle.lidar, heights, rear), period=period, lockstep=self._lockstep,
             lidar_rate=self.value("lidar_rate"), lidar_latency=self.value("lidar_latency"), scan_timeout=self.value("scan_timeout"),

@@ -23,8 +23,8 @@ from lfdm_ros.models.ground_maps import FRICTION_FIELD
 from lfdm_ros.msg import DriverCommand, Posterior, SharedControlStatus, VehicleState
 from lfdm_ros.msg import Plan as PlanMessage
 from lfdm_ros.nodes import piloted
-from lfdm_ros.perception.rear_view import MIN_NOISE, tracker_of
-from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
+from lfdm_ros.perception.rear_view import tracker_of
+from lfdm_ros.perception.tracker import TRACKER
 from lfdm_ros.ros import plan_messages, qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes
@@ -86,7 +86,7 @@ class SharedControl(piloted.Calibratable):
         Parameter("lidar_rate", 0.0, "scans a second: in lockstep a state waits for the scan that is due; 0: take them as they come",
                   0.0, 1000.0, unit="Hz"),
         Parameter("lidar_latency", 0.0, "from a scan's stamp to its arrival, in lockstep", 0.0, 2.0, unit="s"),
-        Parameter("lidar_noise", TrackerSettings().noise_sd, "standard deviation of a range", 0.0, 10.0, unit="m"),
+        piloted.LIDAR_NOISE,
         piloted.RADAR, piloted.REAR_LIDAR, piloted.MARKER_RATE,
         *SHARING.parameters, *TRACKER.parameters,
     )
@@ -121,7 +121,7 @@ class SharedControl(piloted.Calibratable):
         components = make_components(tuple(self.value("threats")), tuple(self.value("threat_settings")))
         self.arbiter = AuthorityArbiter(vehicle, settings, components, table, self.warn_of_refusal)
         self.arbiter.set_vehicle(vehicle, self._with_grounds(None))
-        tracked = TRACKER.record(self.value, noise_sd=max(self.value("lidar_noise"), MIN_NOISE)).on(vehicle)
+        tracked = piloted.tracker_settings(self, vehicle)
         rear = piloted.rear_lidar_of(plain, self.value("rear_lidar"))
         self.pilot = SharedPilot(
             self.arbiter, tracker_of(tracked, vehicle.lidar, self._on_ground.heights, rear),

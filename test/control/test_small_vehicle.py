@@ -50,8 +50,8 @@ def test_live_changes_of_a_small_vehicle_are_in_metres():
     controller = Controller(ART, Settings(use_limit_table=False))
     controller.tune(obstacle_margin=0.2)
     assert controller.settings.obstacle_margin == 0.2 and controller.settings.stop_margin == pytest.approx(0.15 * SMALL)
-    controller.tune(obstacle_margin=0.4)  # the default: it follows again
-    assert controller.settings.obstacle_margin == pytest.approx(0.4 * SMALL)
+    controller.tune(obstacle_margin=0.4)  # the default of a full-size vehicle, too
+    assert controller.settings.obstacle_margin == 0.4
 
 
 @pytest.mark.parametrize("posts", [[], [(12.0, 0.5)], [(9.0, -1.0), (15.0, 2.5), (22.0, -2.0)]])
