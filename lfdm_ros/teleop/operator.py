@@ -165,14 +165,14 @@ class Operator:
         pose = PlanarState.of(measured)
         finder.update_obstacles(obstacles)
         finder.update_route(measured.time, pose)
-        if finder.way is None or finder.done or now - self._came > s.view_timeout:
+        if finder.profiled_path is None or finder.done or now - self._came > s.view_timeout:
             self._body.decide(now, 0.0 if finder.done else self._body.wanted_angle, -s.view_brake)
             return
         elapsed = s.cognitive_cycle if math.isnan(self._acted) else now - self._acted
         self._acted = now
         reaction = now - came + s.cognitive_cycle + self.person.motor_delay
         ahead = s.anticipation * reaction + s.latency_anticipation * (came - measured.time)
-        decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.way))
+        decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.profiled_path))
         if not (math.isfinite(decision.angle) and math.isfinite(decision.pedal)):
             raise ArithmeticError(f"operator {self._kind.name} decided for {decision}")
         while self._offers and self._offers[0][0] <= measured.time + _SAME:
@@ -212,7 +212,7 @@ class Operator:
 
     def _cycle(self, now: float, reason: str) -> Cycle:
         """Returns the cycle's report, without its command."""
-        finder, plan, zero = self._finder, self._finder.way, (0.0, 0.0, 0.0)
+        finder, plan, zero = self._finder, self._finder.profiled_path, (0.0, 0.0, 0.0)
         age = now - self._newest if self._newest > -math.inf else math.nan
         if finder.done:
             return Cycle(zero, CycleOutcome.STOPPED, ARRIVED, done=True, age=age, remaining=0.0)
