@@ -94,7 +94,7 @@ class Rig:
         self._publisher: threading.Thread | None = None
         self._events: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._wake = threading.Event()
-        gate.held_from_stamp = True  # includes the time on the wire
+        gate.timeout_from_stamp = True  # includes the time on the wire
         gate.restart(0.0)
 
     def start(self) -> None:

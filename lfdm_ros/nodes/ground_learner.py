@@ -90,7 +90,7 @@ class GroundLearner(Component):
         self._learning.close()
 
     def summary(self) -> dict[str, Any]:
-        return {"ground_windows_felt": self._learning.told.felt, "ground_windows_kept": self._learning.told.kept,
+        return {"ground_windows_felt": self._learning.last_update.felt, "ground_windows_kept": self._learning.last_update.stored,
                 "ground_stretches_dropped": self._learning.dropped, "ground_maps": self._maps}
 
     @while_active
@@ -133,9 +133,9 @@ class GroundLearner(Component):
     def diagnose(self) -> Diagnosis:
         if self.state != "active" or not self.value("learn_ground"):
             return OK, self.state if self.value("learn_ground") else "does not learn", {}
-        learning, update, drive = self._learning, self._learning.told, self._segmenter
+        learning, update, drive = self._learning, self._learning.last_update, self._segmenter
         behind = learning.waiting * _STRETCH
-        values = {"windows_felt": update.felt, "windows_silent": update.silent, "windows_kept": update.kept, "maps": self._maps,
+        values = {"windows_felt": update.felt, "windows_silent": update.silent, "windows_kept": update.stored, "maps": self._maps,
                   "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,
                   "stretches_refused": learning.refused, "last_stretch_refused": learning.last_refusal, "restarts": learning.restarts,
                   "frame": drive.frame, **{f"interrupted.{what}": count for what, count in drive.interruptions.items()}}
@@ -146,4 +146,4 @@ class GroundLearner(Component):
             return WARN, f"{dropped * _STRETCH:g} s of the drive dropped, {behind:g} s behind", values
         if not states:
             return WARN, f"no state on {'odom' if self.value('odometry') else self.value('state_topic')} in the last second", values
-        return OK, f"{update.felt} windows felt, {update.kept} of them kept, {behind:g} s behind", values
+        return OK, f"{update.felt} windows felt, {update.stored} of them kept, {behind:g} s behind", values
