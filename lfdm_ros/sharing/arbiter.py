@@ -19,7 +19,7 @@ from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import follows
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite
 from lfdm_ros.sharing.forecast import Forecast, column
 from lfdm_ros.sharing.gate import SLOW, OutputGate
@@ -131,7 +131,7 @@ class AuthorityArbiter:
         self._plan_stamp = -math.inf
         self._measured: Measured | None = None
         self._past: deque[Measured] = deque(maxlen=round(PAST / PAST_STEP))
-        self._obstacles: Obstacles = NOTHING
+        self._obstacles: Obstacles = NO_OBSTACLES
         self._sent: deque[StampedCommand] = deque(maxlen=MAX_SENT)
         self._k = self._k_target = self._law_k = 0.0
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf

@@ -23,7 +23,7 @@ from lfdm_ros.control.routing.goal_follower import GoalFollower, SpeedProfiledPa
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.teleop.body import OperatorBody
 from lfdm_ros.teleop.cognition import OPERATORS, Percept
@@ -82,7 +82,7 @@ class Operator:
         self._mind.reset()
         self._pictures: deque[tuple[float, Measured, Obstacles]] = deque()  # with their arrival times
         self._newest, self._came = -math.inf, -math.inf  # stamp and arrival time of the newest picture
-        self._obstacles = NOTHING
+        self._obstacles = NO_OBSTACLES
         self._picture: tuple[float, Measured, Obstacles] | None = None
         self._next, self._acted, self._station = -math.inf, math.nan, 0.0
         self._offers: deque[tuple[float, bool]] = deque()  # start times of changes on the screen

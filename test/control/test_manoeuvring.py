@@ -16,7 +16,7 @@ from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Scenario, World, load_scenario
 from lfdm_ros.simulation import Pose as Start
@@ -296,7 +296,7 @@ def test_a_vehicle_put_elsewhere_does_not_halt():
 
 
 def test_without_obstacles_nothing_happens():
-    car = Car().run(2.0, blocked=False, obstacles=NOTHING)
+    car = Car().run(2.0, blocked=False, obstacles=NO_OBSTACLES)
     assert all(move is None for move in car.moves)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing.reverse_search import CELLS, Outcome, ReverseSearch
 from lfdm_ros.control.routing.visibility_map import MAP_CELLS, VISIBILITY_MEMORY, VisibilityMap
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.vehicles import Footprint, load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -210,14 +210,14 @@ def test_things_out_of_view_are_remembered_and_others_not():
     the_map = map_of(obstacles(plain))
     turned = obstacles(time=1.0, sector=(math.pi, 1.0))
     the_map.look(1.0, PlanarState(0.0, 0.0, 0.0, 0.0), np.zeros(2), 40.0, turned)
-    assert len(the_map.recall(1.0, turned).radii) == 1 and len(the_map.recall(1.0, NOTHING).radii) == 1
+    assert len(the_map.recall(1.0, turned).radii) == 1 and len(the_map.recall(1.0, NO_OBSTACLES).radii) == 1
     the_map.clear()
-    assert not len(the_map.recall(1.0, NOTHING).radii)
+    assert not len(the_map.recall(1.0, NO_OBSTACLES).radii)
     # Beyond the sensor's range, and near its end.
     the_map = map_of(obstacles((21.0, 0.0, 0.5, 0.0, 0.0)))
     for sight, kept in ((15.0, True), (20.7, True), (21.5, True), (40.0, False)):
         the_map.look(1.0, HERE, np.zeros(2), sight, obstacles(time=1.0))
-        assert bool(len(the_map.recall(1.0, NOTHING).radii)) == kept, sight
+        assert bool(len(the_map.recall(1.0, NO_OBSTACLES).radii)) == kept, sight
 
 
 def test_places_where_something_moves_are_not_calm_for_a_while():

@@ -16,7 +16,7 @@ from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Footprint
 
@@ -42,7 +42,7 @@ class GoalFollower:
         s = self.settings
         self._guide = LatticePlanner(LatticeSettings(
             lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking).fitted(outline.scale))
-        self.obstacles = NOTHING
+        self.obstacles = NO_OBSTACLES
         self.profiled_path: SpeedProfiledPath | None = None
         self.done = False
         self._goal: Goal | None = None

@@ -1,9 +1,9 @@
 """Paths with changes of direction, at walking pace, for a vehicle at standstill whose route is blocked or whose plan does not progress.
 
-A search (`reverse_search`) on the map of observed places (`visibility_map`) returns legs forwards and in reverse; in reverse the vehicle uses
-only places observed to be free. Each cycle checks the present leg, with the predicted positions of moving obstacles; where it is not free,
-the vehicle stops and searches again. The plan takes over as soon as the lattice finds the same path from a forward leg; later, if that has
-led back to the same place before.
+A search (`reverse_search`) on the map of observed places (`visibility_map`) returns legs forwards and in reverse; in reverse the vehicle
+uses only places observed to be free. Each cycle checks the present leg, with the predicted positions of moving obstacles; where it is not
+free, the vehicle stops and searches again. The plan takes over as soon as the lattice finds the same path from a forward leg; later, if
+that has led back to the same place before.
 
 Steering is the curvature of the leg at a preview, with feedback of the rear axle's lateral and heading error (Samson 1992, "Path
 following and time-varying feedback stabilization of a wheeled mobile robot").

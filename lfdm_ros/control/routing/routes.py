@@ -11,7 +11,7 @@ from lfdm_ros.bounds import require_array
 from lfdm_ros.control.prediction import Measured, PlanarState
 from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.vehicles.body import Footprint
 
 
@@ -270,7 +270,7 @@ class RelevantObstacles:
 
     def clear(self) -> None:
         """Clears all obstacles."""
-        self.obstacles = self.detected = NOTHING
+        self.obstacles = self.detected = NO_OBSTACLES
         self._leaders = np.empty((2, 0))  # rear ends [m] and speeds [m/s] of preceding traffic along the path
 
     def following_speed(self, time: float, front: float, braking: float) -> float:
@@ -320,5 +320,5 @@ class RelevantObstacles:
         inside = (e - detected.radii < left - CORRIDOR_OVERLAP) & (e + detected.radii > CORRIDOR_OVERLAP - right)
         # A new detection beside the corridor may step into it.
         beside = (e - detected.radii < left + STEP_IN) & (e + detected.radii > -STEP_IN - right)
-        counts = detected.may_move | inside | (beside & detected.hardly_seen)
+        counts = detected.may_move | inside | (beside & detected.tentative)
         self.obstacles = detected.where(counts if own is None else counts & ~follows(detected, reference.path, own, self.outline))

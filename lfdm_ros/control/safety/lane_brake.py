@@ -103,7 +103,7 @@ class LaneBrake:
 
     def concerns(self, obstacles: Obstacles, x: np.ndarray) -> bool:
         """Checks for moving or near suspected obstacles; clears the place of an evasion if there are none."""
-        may = obstacles.may_move | obstacles.hardly_seen
+        may = obstacles.may_move | obstacles.tentative
         away = np.hypot(*(obstacles.centres[may] - x[self._at[:2]]).T)
         concerns = bool(obstacles.moving.any() or away.min(initial=math.inf) < NEAR_TIME * float(x[self._vx]) + NEAR)
         if not concerns:
@@ -160,7 +160,7 @@ class LaneBrake:
                 return beside(self._place.evasion)
         place = self._place
         leaves = self._excursion(lane, plan, ahead) > LEAVING
-        if place is None and not (obstacles.may_move | obstacles.hardly_seen).any():
+        if place is None and not (obstacles.may_move | obstacles.tentative).any():
             stands = leaves and self._stop(now, curve).free
             return self._along(LEAVING_LANE, curve, x, gently if after.free else math.inf) if stands else None
         if not leaves and ((after.free and place is None) or self._passes(plan, ahead, moving)):
