@@ -117,7 +117,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     """
     plant = plant or PlantSettings()
     period = controller.settings.period
-    first = round(scenario.under_way / period)
+    first = round(scenario.observation_time / period)
     origin, world = first * period, scenario.world.delayed(first * period)  # the clock runs before the vehicle starts
     driven = _Driven(vehicle, scenario, plant, period, first)
     sensor = None if plant.lidar is None or not world.obstacles else _ScanFeed(world, plant, plant.lidar, vehicle, period)
@@ -190,7 +190,7 @@ class _Driven:
         self.place = [self.index[name] for name in ("x", "y", "yaw")]
         # A state that the model lacks is not measured: a bicycle's wheels, which do not turn, are not locked.
         model = self.simulator.model
-        self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
+        self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.computed_outputs]
         self._observed, self.velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy", "yaw_rate")))
         step = self.simulator.dt
         with prefixing(plant.plant):

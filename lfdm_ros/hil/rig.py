@@ -77,7 +77,7 @@ class Rig:
         self._realism, self.faults = realism or Realism(), faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
         self._period_ns = plant.period_ns
-        outputs, index = plant.simulator.model.known, plant.simulator.output_index
+        outputs, index = plant.simulator.model.computed_outputs, plant.simulator.output_index
         self._places = [(name, index[name] if name in outputs and name in index else -1) for name in SIGNALS]
         self.timing = Timing(1e-9 * self._period_ns, self.pace.policy)
         self.granted: list[str] = []

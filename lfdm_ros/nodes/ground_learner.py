@@ -57,7 +57,7 @@ class GroundLearner(Component):
         subscribes("control/command", DriverCommand, qos.COMMAND, "the vehicle's commands", when=_LEARNS),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to feel by", when=_LEARNS & given("take_posterior")),
         publishes(FRICTION_MAP, GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value, samples of "
-                                                        "that; stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),
+                  "that; stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),
     )
 
     def configure(self) -> None:
@@ -126,8 +126,8 @@ class GroundLearner(Component):
         if self._learning.failed:
             self.get_logger().error(f"the process that learns has died: {self._learning.failed}", throttle_duration_sec=5.0)
 
-    def _publish(self, known: Any, stamp_ns: int) -> None:
-        self._publisher.publish(friction_message(known, self._segmenter.frame, stamp_ns))
+    def _publish(self, friction_map: Any, stamp_ns: int) -> None:
+        self._publisher.publish(friction_message(friction_map, self._segmenter.frame, stamp_ns))
         self._maps += 1
 
     def diagnose(self) -> Diagnosis:
@@ -138,7 +138,7 @@ class GroundLearner(Component):
         values = {"windows_felt": update.felt, "windows_silent": update.silent, "windows_kept": update.stored, "maps": self._maps,
                   "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,
                   "stretches_refused": learning.refused, "last_stretch_refused": learning.last_refusal, "restarts": learning.restarts,
-                  "frame": drive.frame, **{f"interrupted.{what}": count for what, count in drive.interruptions.items()}}
+                  "frame": drive.frame, **{f"interrupted.{reason}": count for reason, count in drive.interruptions.items()}}
         states, dropped = self.increase("states", self._states), self.increase("dropped", learning.dropped)
         if learning.failed:
             return ERROR, f"the process that learns has died: {learning.failed}", values

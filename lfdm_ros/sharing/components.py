@@ -269,7 +269,8 @@ class LoadTransfer(Declared):
 @dataclass(frozen=True)
 class Hidden(Declared):
     """Threat by speed in excess of the limit for traffic hidden by obstacles beside the path (`routing.hidden_traffic`): the largest excess
-    while the operator's command stays constant; 0 if the operator brakes at least as hard as autonomy. Unknown if no hidden traffic is assumed."""
+    while the operator's command stays constant; 0 if the operator brakes at least as hard as autonomy. Unknown if no hidden traffic is
+    assumed."""
 
     ABOUT: ClassVar[str] = "threat hidden: "
     name: ClassVar[str] = "hidden"

@@ -6,9 +6,9 @@ A delayed linear driver with a remnant is the quasi-linear operator of McRuer & 
 Human Factors in Electronics 8(3); the preview of curvature is MacAdam's 1981, IEEE Trans. Systems, Man and Cybernetics 11(6). Gains are in
 units of `PreviewSteering`; yaw-rate errors provide lead, by which drivers compensate delays. Responses to motion are filtered by the lag of
 the hands (`hand_lag`); without it, disturbances would bias all gains towards 0. The remnant e is an AR(1) process, whose correlation time
-ranges from a trembling hand to a constant command. For each delay and correlation time of a grid, gains and variance have a conjugate posterior
-(Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B, chapter 11), stored as sums; its evidence weights the
-grid. Older samples count less (exponential forgetting).
+ranges from a trembling hand to a constant command. For each delay and correlation time of a grid, gains and variance have a conjugate
+posterior (Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B, chapter 11), stored as sums; its evidence
+weights the grid. Older samples count less (exponential forgetting).
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ class Operator:
         self._begin(self._finder)
 
     @property
-    def wanted_angle(self) -> float:
+    def target_angle(self) -> float:
         """Decided road-wheel angle [rad], the target of the hands."""
-        return self._body.wanted_angle
+        return self._body.target_angle
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
                hidden_speed: float = 0.0) -> None:
@@ -166,7 +166,7 @@ class Operator:
         finder.update_obstacles(obstacles)
         finder.update_route(measured.time, pose)
         if finder.profiled_path is None or finder.done or now - self._came > s.view_timeout:
-            self._body.decide(now, 0.0 if finder.done else self._body.wanted_angle, -s.view_brake)
+            self._body.decide(now, 0.0 if finder.done else self._body.target_angle, -s.view_brake)
             return
         elapsed = s.cognitive_cycle if math.isnan(self._acted) else now - self._acted
         self._acted = now
@@ -178,7 +178,7 @@ class Operator:
         while self._offers and self._offers[0][0] <= measured.time + _SAME:
             _, self._offered = self._offers.popleft()
         if self._offered and s.accepts and decision.pedal < 0.0:
-            self._body.decide(now, self._body.wanted_angle, 0.0)  # instead of braking
+            self._body.decide(now, self._body.target_angle, 0.0)  # instead of braking
             return
         self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
                           min(max(decision.pedal, -s.largest_brake), 1.0))
