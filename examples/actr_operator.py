@@ -55,7 +55,7 @@ class ActrDriver:
         else:
             elapsed, self._moved = percept.time - self._moved, percept.time
             self._decision = OperatorDecision(self._law.steer(self._seen["far"], self._seen["near"], elapsed),
-                                      self._law.press(percept.speed, percept.wanted_speed, percept.headway, elapsed))
+                                      self._law.press(percept.speed, percept.target_speed, percept.headway, elapsed))
 
 
 register_operator(OperatorKind("actr", "productions of ACT-R by pyactr: look near, look far, move", ActrDriver))

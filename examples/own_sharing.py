@@ -34,7 +34,7 @@ def mean(threats):
 def fade(view):
     """The operator's command fades to straight ahead with open pedals, with a time constant of `reaction`."""
     held = view.hold()
-    return replace(held, wanted=held.wanted * np.exp(-view.times / max(view.settings.reaction, 1e-3))[:, None])
+    return replace(held, inputs=held.inputs * np.exp(-view.times / max(view.settings.reaction, 1e-3))[:, None])
 
 
 SMOOTH = LawKind("smooth", "a cubic between engage and full", lambda settings: Smooth(settings.engage, settings.full))

@@ -20,7 +20,7 @@ class Pursuit:
 
     def act(self, percept):
         curvature = 2.0 * math.sin(percept.far_angle) / percept.far_distance
-        return OperatorDecision(math.atan(self._wheelbase * curvature), PRESS * (percept.wanted_speed - percept.speed))
+        return OperatorDecision(math.atan(self._wheelbase * curvature), PRESS * (percept.target_speed - percept.speed))
 
     def reset(self):
         pass  # it remembers nothing

@@ -93,12 +93,12 @@ def quote(value: Any) -> str:
     return text if len(text) <= QUOTED else f"{text[:QUOTED - 3]}..."
 
 
-def suggest(name: object, known: Iterable[str], lead: str = "") -> str:
+def suggest(name: object, available: Iterable[str], lead: str = "") -> str:
     """Returns the end of a message about an unknown name: the nearest known ones, and after `lead` all where they are few or none is near.
 
     " (did you mean 'vx'?); choose one of: vx, vy" for suggest("vxx", ("vx", "vy"), "choose one of: ").
     """
-    names, name = list(dict.fromkeys(map(str, known))), str(name)[:QUOTED]
+    names, name = list(dict.fromkeys(map(str, available))), str(name)[:QUOTED]
     few = len(names) <= _FEW
     near = (difflib.get_close_matches(name, names, 1, 0.6 if few else 0.8) or difflib.get_close_matches(name, names, 3, 0.7)
             or sorted((n for n in names if len(name) > 2 and name in n), key=len)[:3])

@@ -76,8 +76,8 @@ class Parameter:
     @property
     def text(self) -> str:
         """The description with its unit."""
-        what = f"{self.description}; the default is for vehicles of 4 m and longer" if self.power else self.description
-        return f"{what} [{self.unit}]" if self.unit else what
+        description = f"{self.description}; the default is for vehicles of 4 m and longer" if self.power else self.description
+        return f"{description} [{self.unit}]" if self.unit else description
 
 
 def renaming(former: str, now: str) -> str:

@@ -148,5 +148,5 @@ def _outputs(model: Model, x: ca.SX, drive: tuple, forces: ca.SX, extra: Mapping
     values |= {name: forces[i] for i, name in enumerate(names)}
     values["lifted_wheels"] = ca.sum1(forces[2 * len(model.reported):] <= 0.0)
     values |= extra
-    computed = model.known
+    computed = model.computed_outputs
     return ca.vertcat(*(values[field.name] if field.name in computed else 0.0 for field in model.outputs))

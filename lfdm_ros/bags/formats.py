@@ -179,14 +179,14 @@ def read_can(source: MappedSource, path: Path, mapping: Path) -> SourceTable:
     return SourceTable(f"{path}, message {source.message}", dict(zip(signals, np.array(rows).T)), len(rows), None, np.array(times))
 
 
-def _library(package: str, form: str, path: Path, what: str = "") -> Any:
+def _library(package: str, form: str, path: Path, subject: str = "") -> Any:
     try:
         return importlib.import_module(_MODULES[package])
     except ImportError:
         packages = " ".join(FORMATS[form].packages)
-        raise InputError(f"{path}: {what or f'a source of format {form}'} needs {package}: pip install {packages}, or "
+        raise InputError(f"{path}: {subject or f'a source of format {form}'} needs {package}: pip install {packages}, or "
                          '"lfdm-ros[formats]"') from None
 
 
-def _unreadable(path: Path, what: str, error: Exception) -> InputError:
-    return InputError(f"{path} is no readable {what}: {error}")
+def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
+    return InputError(f"{path} is no readable {kind}: {error}")

@@ -61,12 +61,12 @@ class McapSurvey:
         return "; ".join(phrases)
 
 
-def places(gaps: list[Gap], start: int, what: str) -> str:
-    """Describes the size of gaps in `what`, and their places in seconds since `start` [ns]."""
+def places(gaps: list[Gap], start: int, items: str) -> str:
+    """Describes the size of gaps in `items`, and their places in seconds since `start` [ns]."""
     times = [f"{'the beginning' if gap.after is None else f'{(gap.after - start) / 1e9:.3f}'} and "
              f"{'the end' if gap.before is None else f'{(gap.before - start) / 1e9:.3f} s'}" for gap in gaps]
     more = f" and {len(times) - 3} more places" if len(times) > 3 else ""
-    return f"{sum(gap.size for gap in gaps)} {what} between {', between '.join(times[:3])}{more}"
+    return f"{sum(gap.size for gap in gaps)} {items} between {', between '.join(times[:3])}{more}"
 
 
 def is_whole(path: Path) -> bool:

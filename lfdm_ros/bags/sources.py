@@ -75,8 +75,8 @@ def check_time(time: np.ndarray, table: SourceTable) -> None:
     wrong = np.flatnonzero(np.diff(time) <= 0.0)
     if wrong.size:
         row = int(wrong[0]) + 1
-        what = "stands still at" if time[row] == time[row - 1] else f"runs backwards, from {time[row - 1]:.9g} to"
-        raise InputError(f"{table.place(row)}: time {what} {time[row]:.9g} s; stamps must increase: correct them, or give the source "
+        fault = "stands still at" if time[row] == time[row - 1] else f"runs backwards, from {time[row - 1]:.9g} to"
+        raise InputError(f"{table.place(row)}: time {fault} {time[row]:.9g} s; stamps must increase: correct them, or give the source "
                          "sort: true")
 
 

@@ -208,8 +208,8 @@ def _words(found: Mapping[str, Any], model: str) -> str:
     name, rows = found["decided_by"], found["compared"]
 
     def describe(which: str) -> str:
-        row, what = rows[which], f"position after {found['after']:.3g} s" if which == "position" else which
-        return (f"{what}, {row['model']:.3g} {JUDGED[which]} against {row['kinematic']:.3g} (difference {row['difference']:.2g} ± "
+        row, label = rows[which], f"position after {found['after']:.3g} s" if which == "position" else which
+        return (f"{label}, {row['model']:.3g} {JUDGED[which]} against {row['kinematic']:.3g} (difference {row['difference']:.2g} ± "
                 f"{row['standard_error']:.2g})")
 
     fitted = ", ".join(f"{which} {value:.3g}{' s' if which.endswith('.lag') else ''}" for which, value in found["nuisances"].items())

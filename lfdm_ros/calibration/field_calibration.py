@@ -42,7 +42,7 @@ MAX_NODES = 1000  # along a side of that map
 class FieldRecipe:
     """Unknowns of a friction field with their priors; the sampler is SMC.
 
-    unknowns: prior of values of `FieldPrior`, by name; held: the others. places (n, 2): of a survey to be simulated, [m]. options: values
+    unknowns: prior of values of `FieldPrior`, by name; fixed: the others. places (n, 2): of a survey to be simulated, [m]. options: values
     of sampler options other than the defaults.
     """
 
@@ -50,7 +50,7 @@ class FieldRecipe:
     text: str
     link: FrictionLink
     unknowns: Mapping[str, Prior]
-    held: FieldPrior
+    fixed: FieldPrior
     seed: int
     draws: int
     chains: int
@@ -76,7 +76,7 @@ def load_field_recipe(name: str | os.PathLike[str]) -> FieldRecipe:
     values = {key: quantity(value, UNITS[key], f"{where}: parameters.{key}")[0]
               for key, value in mapping(top.get("parameters", {}), f"{where}: parameters", (), UNITS).items()}
     with prefixing(where):
-        link, held = FrictionLink(**ends), FieldPrior(**values)
+        link, fixed = FrictionLink(**ends), FieldPrior(**values)
     unknowns = {key: _unknown(key, spec, f"{where}: unknowns.{key}")
                 for key, spec in mapping(top["unknowns"], f"{where}: unknowns", (), UNITS).items()}
     if not unknowns:
@@ -88,7 +88,7 @@ def load_field_recipe(name: str | os.PathLike[str]) -> FieldRecipe:
     settings = SMC.having(sampler, f"{where}: sampler").settings
     seed = integer(top.get("seed", 1), f"{where}: seed", *SEEDS)
     return FieldRecipe(
-        path=path, text=content, link=link, unknowns=unknowns, held=held, seed=seed,
+        path=path, text=content, link=link, unknowns=unknowns, fixed=fixed, seed=seed,
         draws=integer(top.get("draws", 500), f"{where}: draws", *DRAWS), chains=integer(top.get("chains", 4), f"{where}: chains", *CHAINS),
         options={key: settings[key] for key in sampler}, places=_places(top.get("survey", {}), seed, f"{where}: survey"),
         note=" ".join(str(top.get("note", "")).split()))
@@ -138,7 +138,7 @@ def read_survey(path: str | os.PathLike[str], recipe: FieldRecipe) -> Observatio
             raise InputError(f"{path}: line {line}: {NOISE} {row[NOISE]:g} is below 0")
         with prefixing(f"{path}: line {line}"):
             latent = float(recipe.link.latent(row["friction"]))
-        table.append((row["x"], row["y"], latent, row.get(NOISE, recipe.held.sigma_n)))
+        table.append((row["x"], row["y"], latent, row.get(NOISE, recipe.fixed.sigma_n)))
     if len(table) < MIN_PLACES:
         raise InputError(f"{path}: {len(table)} places; a field is inferred from at least {MIN_PLACES}")
     values = np.array(table)
@@ -179,7 +179,7 @@ def calibrate_field(recipe: FieldRecipe, survey: str | os.PathLike[str], out: st
         if progress is not None:
             progress(Progress.of(state, STAGE))
 
-    density = FieldPriorDensity(observations, recipe.unknowns, recipe.held)
+    density = FieldPriorDensity(observations, recipe.unknowns, recipe.fixed)
     try:
         run = smc.sample(density, draws=draws, chains=chains, seed=np.random.SeedSequence(seed), report=report,
                          steps=int(settings["steps"]), final_steps=int(settings["final_steps"]))
@@ -188,12 +188,12 @@ def calibrate_field(recipe: FieldRecipe, survey: str | os.PathLike[str], out: st
     if run.temperature < 1.0:  # stopped: a flatter density than the posterior
         raise KeyboardInterrupt
     rows = {name: {**row, "unit": row["unit"] or "1"} for name, row in summary.parameter_rows(recipe.unknowns, run.draws).items()}
-    posterior_mean = recipe.held.having(**{name: row["mean"] for name, row in rows.items()})
+    posterior_mean = recipe.fixed.having(**{name: row["mean"] for name, row in rows.items()})
     outcome = {
         "version": __version__, "recipe": str(recipe.path), "survey": str(survey), "places": len(observations), "seed": seed,
         "sampler": SMC.name, "options": dict(settings), "draws": draws, "chains": chains, "note": recipe.note,
         "link": {"ice": recipe.link.ice, "dry": recipe.link.dry},
-        "held": {name: value for name, value in recipe.held.values.items() if name not in rows}, "parameters": rows,
+        "held": {name: value for name, value in recipe.fixed.values.items() if name not in rows}, "parameters": rows,
         "log_evidence": float(run.log_evidence.mean()), "log_evidence_sd": float(run.log_evidence.std(ddof=1)) if chains > 1 else None,
         "evaluations": run.evaluations, "seconds": run.seconds,
         "untold": summary.unidentified_groups(from_draws(recipe.unknowns, run.draws)), "warnings": list(summary.r_hat_warnings(rows))}

@@ -84,10 +84,10 @@ def coverage(summary: Mapping[str, Any], lower: float, upper: float) -> GateResu
     """Checks the coverage of the predictive intervals of parameters and noise on data that were not fitted: held out or cross-validated; on
     the fitted data only where there is nothing else."""
     held_out, unseen = summary.get("held_out"), summary.get("out_of_sample")
-    held = held_out.get("coverage_90") if isinstance(held_out, Mapping) else None
+    held_out_coverage = held_out.get("coverage_90") if isinstance(held_out, Mapping) else None
     left = {name: row.get("coverage_90") for name, row in unseen.items()} if isinstance(unseen, Mapping) else {}
-    where = "of held-out data" if held else "of data left out in turn" if left else "of the fitted data (nothing was held out)"
-    values = _numbers({**left, **held} if held else left or summary.get("coverage_90", {}))
+    where = "of held-out data" if held_out_coverage else "of data left out in turn" if left else "of the fitted data (nothing was held out)"
+    values = _numbers({**left, **held_out_coverage} if held_out_coverage else left or summary.get("coverage_90", {}))
     rule = f"between {lower:.0%} and {upper:.0%} of the samples should lie in the 90 % intervals {where}"
     return _judge("coverage", values, lambda all_: max(all_, key=lambda v: max(lower - v, v - upper)), lambda v: lower <= v <= upper,
                   rule, "coverage", ".1%")
@@ -125,10 +125,10 @@ def slow(summary: Mapping[str, Any], speed: float | None, most: float, patterns:
     concerned = [name for _, name, _ in _passed_on(summary) if any(fnmatch(name, pattern) for pattern in patterns)]
     if most < 0.0 or not concerned:
         return GateResult(SPEED, True, "no parameter of this posterior needs a slow vehicle")
-    what = f"{', '.join(concerned[:3])}{' and others' if len(concerned) > 3 else ''} may change"
+    subject = f"{', '.join(concerned[:3])}{' and others' if len(concerned) > 3 else ''} may change"
     if speed is None or not math.isfinite(speed):
-        return GateResult(SPEED, False, f"the vehicle's speed is not known (no fresh vehicle/state); {what} at {most:g} m/s or less")
-    return GateResult(SPEED, abs(speed) <= most, f"the vehicle drives at {abs(speed):.2f} m/s; {what} at {most:g} m/s or less")
+        return GateResult(SPEED, False, f"the vehicle's speed is not known (no fresh vehicle/state); {subject} at {most:g} m/s or less")
+    return GateResult(SPEED, abs(speed) <= most, f"the vehicle drives at {abs(speed):.2f} m/s; {subject} at {most:g} m/s or less")
 
 
 def _passed_on(summary: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
@@ -156,15 +156,15 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: math.nan if value is None else float(value) for name, value in values.items()}
 
 
-def _judge(name: str, values: Mapping[str, float], worst: Any, good: Any, rule: str, what: str, form: str) -> GateResult:
+def _judge(name: str, values: Mapping[str, float], worst: Any, good: Any, rule: str, quantity: str, form: str) -> GateResult:
     if not values:
-        return GateResult(name, False, f"the calibration says nothing of its {what}")
+        return GateResult(name, False, f"the calibration says nothing of its {quantity}")
     unknown = [key for key, value in values.items() if not math.isfinite(value)]
     if unknown:
-        return GateResult(name, False, f"{what} of {unknown[0]} could not be computed; {rule}")
+        return GateResult(name, False, f"{quantity} of {unknown[0]} could not be computed; {rule}")
     value = worst(values.values())
     key = next(key for key, candidate in values.items() if candidate == value)
-    return GateResult(name, bool(good(value)), f"{what} of {key} is {value:{form}}; {rule}")
+    return GateResult(name, bool(good(value)), f"{quantity} of {key} is {value:{form}}; {rule}")
 
 
 def _change(name: str, changes: Mapping[str, float], most: float, last: Mapping[str, Any] | None, form: str, unit: str) -> GateResult:

@@ -43,10 +43,12 @@ def out_of_sample(result: StageResult) -> dict[str, dict[str, Any]]:
     piece tested with that of the others; model_error: learned from all pieces, None if they are too few; text.
     """
     out = {}
-    held_errors, lost = _held_out(result)
-    cross_validated = _cross_validation(result) if any(label not in held_errors for label in result.stage.channels) else {}
+    held_out_errors, lost = _held_out(result)
+    cross_validated = _cross_validation(result) if any(label not in held_out_errors for label in result.stage.channels) else {}
     for label in result.stage.channels:
-        source, pieces = (HELD_OUT, held_errors[label]) if label in held_errors else (CROSS_VALIDATION, cross_validated.get(label, []))
+        source, pieces = CROSS_VALIDATION, cross_validated.get(label, [])
+        if label in held_out_errors:
+            source, pieces = HELD_OUT, held_out_errors[label]
         if pieces:
             out[label] = _row(label, pieces, source, lost.get(label, 0) if source == HELD_OUT else 0)
     return out

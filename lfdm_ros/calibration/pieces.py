@@ -91,7 +91,7 @@ def trajectories_csv(datasets: Sequence[Dataset], predictives: Sequence[Predicti
     """Writes measurement, response, the 90 % interval of draws with their noise, and the response before the calibration, at every sample
     of every piece. before: responses (K, C) by data set, or empty."""
     names, kinds = datasets[0].channels, ("_measured", "", "_5%", "_95%", *(["_before"] if before else []))
-    rows = [["piece", "time", *(f"{name}{what}" for name in names for what in kinds)]]
+    rows = [["piece", "time", *(f"{name}{suffix}" for name in names for suffix in kinds)]]
     for number, (data, found) in enumerate(zip(datasets, predictives)):
         flat = found.noisy.reshape(-1, *found.noisy.shape[2:])
         with np.errstate(all="ignore"):

@@ -372,10 +372,10 @@ class FieldDesign:
         rngs = [np.random.default_rng(child[1]) for child in seeds]
         latent = np.empty((len(rngs), len(self.places)))
         for i, rng in enumerate(rngs):  # the values that a survey of one field measures
-            prior = recipe.held.having(**{name: float(values[i]) for name, values in truths.items()})
+            prior = recipe.fixed.having(**{name: float(values[i]) for name, values in truths.items()})
             latent[i] = DensePosterior(prior, self.places).draw(1, rng)[0] + prior.sigma_n * rng.standard_normal(len(self.places))
-        first = Observations(self.places, latent[0], np.full(len(self.places), recipe.held.sigma_n))
-        density = FieldPriorDensity(first, recipe.unknowns, recipe.held)
+        first = Observations(self.places, latent[0], np.full(len(self.places), recipe.fixed.sigma_n))
+        density = FieldPriorDensity(first, recipe.unknowns, recipe.fixed)
 
         def evaluate(particles: np.ndarray, chains: Sequence[int]) -> Evaluation:
             return density.of(particles, np.repeat(latent[list(chains)], len(particles) // len(chains), axis=0))

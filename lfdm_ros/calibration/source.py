@@ -179,15 +179,15 @@ def _before(directory: Path, summary: Mapping[str, Any], unknowns: Mapping[str, 
     return vehicle, ()
 
 
-def posterior_parameters(vehicle_file: Path, known: Collection[str], model: str, where: str) -> dict[str, np.ndarray]:
-    """Reads the draws of the posterior beside a vehicle file, as parameters of a vehicle, (draws,) each. `known`: parameters of the model;
-    `model`: its name, for messages; `where`: their prefix. Raises InputError: the file is not from a calibration, or the model lacks a
-    calibrated parameter."""
+def posterior_parameters(vehicle_file: Path, model_parameters: Collection[str], model: str, where: str) -> dict[str, np.ndarray]:
+    """Reads the draws of the posterior beside a vehicle file, as parameters of a vehicle, (draws,) each. `model_parameters`: names of
+    the model's parameters; `model`: its name, for messages; `where`: their prefix. Raises InputError: the file is not from a calibration,
+    or the model lacks a calibrated parameter."""
     if not (vehicle_file.parent / "summary.json").is_file():
         raise InputError(f"{where}: {vehicle_file} is not the result of a calibration (no summary.json beside it)")
     source = from_posterior(vehicle_file.parent)
     flat = {name: values.ravel() for name, values in source.draws.items() if name in source.unknowns}
-    lacking = [target for name in flat for target, _ in source.unknowns[name] if target not in known]
+    lacking = [target for name in flat for target, _ in source.unknowns[name] if target not in model_parameters]
     if lacking:
         raise InputError(f"{where}: {model} has no {', '.join(lacking)}, which was calibrated with {source.model}; "
                          f"give --model {source.model.split('/')[0]}")

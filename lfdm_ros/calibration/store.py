@@ -157,8 +157,8 @@ class PosteriorStore:
         found = self._look(number)
         if found is None:
             available = ", ".join(str(n) for n in self._numbers()) or "none"
-            what = "is damaged" if number in self._numbers() else "does not exist"
-            raise InputError(f"{self.path}: version {number} {what}; choose one of: {available}")
+            fault = "is damaged" if number in self._numbers() else "does not exist"
+            raise InputError(f"{self.path}: version {number} {fault}; choose one of: {available}")
         return found
 
     def journal(self) -> list[Entry]:

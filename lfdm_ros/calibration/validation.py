@@ -93,7 +93,7 @@ def predict(bag: str | os.PathLike[str], out: str | os.PathLike[str], *, posteri
         "rmse": {name: {**({"before": found.before[name]} if name in found.before else {}),
                         **({"kinematic": found.kinematic[name]} if name in found.kinematic else {}),
                         "posterior": one.rmse, **of_draws(one)} for name, one in compared.items()},
-        "position": {what: float(np.hypot(row["x"], row["y"])) for what, row in (
+        "position": {label: float(np.hypot(row["x"], row["y"])) for label, row in (
             ("response", {name: one.response for name, one in compared.items()}), ("before", found.before),
             ("kinematic", found.kinematic)) if set(PLACE) <= set(row)},
         "coverage_90": {name: None if name not in sigma else one.widened if np.isfinite(one.widened) else one.coverage
@@ -172,8 +172,8 @@ def _compare(recording: dataset.Recording, source: PredictionSource, topic: str,
 
     likelihood, shape = likelihood_of(source.vehicle, source.unknowns), source.shape
     noise = {i: source.noise[name] for i, name in enumerate(names) if name in source.noise and source.noise[name].topic.strip("/") == topic}
-    sigma, rho = (np.stack([getattr(noise[i], what) if i in noise else np.full(shape, missing) for i in range(len(names))], axis=-1)
-                  for what, missing in (("sigma", np.nan), ("rho", 0.0)))
+    sigma, rho = (np.stack([getattr(noise[i], parameter) if i in noise else np.full(shape, missing) for i in range(len(names))], axis=-1)
+                  for parameter, missing in (("sigma", np.nan), ("rho", 0.0)))
     q = np.stack([source.draws[name] for name in unknowns], axis=-1) if unknowns else np.zeros((*shape, 0))
     point = np.array([source.point[name] for name in unknowns])
     errors = {i: one.model_error for i, one in noise.items() if one.model_error is not None} if widen else {}
@@ -257,12 +257,13 @@ def _range_warnings(pieces: Sequence[Piece], source: PredictionSource) -> list[s
         margin = BEYOND * max(abs(low), abs(high))
         values = values[np.isfinite(values)]
         above, below = float((values > high + margin).mean()), float((values < low - margin).mean()) if name == "speed" else 0.0
-        what = name.replace("_", " ")
+        quantity = name.replace("_", " ")
         if above > SOME:
-            out.append(f"{above:.0%} of the samples have a {what} above what was fitted ({values.max():.3g}, fitted up to {high:.3g} "
+            out.append(f"{above:.0%} of the samples have a {quantity} above what was fitted ({values.max():.3g}, fitted up to {high:.3g} "
                        f"{unit}): nothing was learned there")
         if below > SOME:
-            out.append(f"{below:.0%} of the samples have a {what} below what was fitted ({values.min():.3g}, fitted from {low:.3g} {unit})")
+            out.append(f"{below:.0%} of the samples have a {quantity} below what was fitted ({values.min():.3g}, fitted from {low:.3g} "
+                       f"{unit})")
     return out + beyond_at_speed(motion, source.fitted_range)
 
 

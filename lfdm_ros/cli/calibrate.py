@@ -134,9 +134,9 @@ def _run_field(args: argparse.Namespace) -> int:
 
     refuse_of_field(args, ("bag", "check", "sampler", "errors", "ground", "continued", "scheduler"))
     recipe = load_field_recipe(args.recipe)
-    for name, what in (("survey", "the CSV of places where friction was seen (x, y, friction)"), ("out", "where the results go")):
+    for name, meaning in (("survey", "the CSV of places where friction was seen (x, y, friction)"), ("out", "where the results go")):
         if getattr(args, name) is None:
-            raise InputError(f"--{name} is missing: {what}")
+            raise InputError(f"--{name} is missing: {meaning}")
     if args.progress_json:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with closing(ProgressJson() if args.progress_json else HumanLine()) as show:

@@ -66,8 +66,8 @@ def read(name: str, bag: Path, summary: dict[str, Any]) -> SharedDrive:
     with open_bag(bag) as opened:
         for connection, stamp, cdr in opened.raw(opened.select(STATUS)):
             status = opened.decode(cdr, connection.msgtype)
-            risk = [max((p for what, p in zip(status.probability_names, status.probabilities) if what.startswith(who)), default=np.nan)
-                    for who in ("operator", "autonomy")]
+            risk = [max((p for label, p in zip(status.probability_names, status.probabilities) if label.startswith(driver)), default=np.nan)
+                    for driver in ("operator", "autonomy")]
             rows.append((1e-9 * stamp, status.k, *risk))
             posterior = int(status.posterior_version)
     table = np.array(rows).reshape(-1, 4)

@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         if left := ground.left_at(scenario.path):
             print(f"warning: {left}", file=sys.stderr)
         # The maps live as long as these two.
-        on_ground, estimated = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, known=True)
+        on_ground, estimated = VehicleOnGround(vehicle, ground), VehicleOnGround(vehicle, ground, use_median=True)
         driven, predicted, tyre = on_ground.vehicle, estimated.vehicle, on_ground.tyre(args.model or "", args.tyre)
     if args.plant:
         from lfdm_ros.plants.checks import warnings_of

@@ -67,7 +67,7 @@ def plot(sources: Sequence[Path], figure: Path, fields: Sequence[str] | None = N
     for name, traces in runs.items():
         if missing := [field for field in requested if field not in traces and fields]:
             print(f"{name} has no {', '.join(missing)}")
-    save_figure(draw(runs, found, way=not fields), figure)
+    save_figure(draw(runs, found, from_above=not fields), figure)
 
 
 def read(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str, PlotTrace]:
@@ -121,14 +121,14 @@ def _read_bag(path: Path, fields: tuple[str, ...], all_needed: bool) -> dict[str
     return traces
 
 
-def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], way: bool) -> Figure:
-    """Draws a panel for each field over time, the runs in the same axes; with `way` x and y are the path from above, to scale."""
+def draw(runs: dict[str, dict[str, PlotTrace]], fields: list[str], from_above: bool) -> Figure:
+    """Draws a panel for each field over time, the runs in the same axes; with `from_above` x and y are the path from above, to scale."""
     from matplotlib.figure import Figure
 
     from lfdm_ros.models import get_model
 
-    panels = [field for field in fields if not (way and field in ("x", "y"))]
-    above = way and {"x", "y"} <= set(fields)
+    panels = [field for field in fields if not (from_above and field in ("x", "y"))]
+    above = from_above and {"x", "y"} <= set(fields)
     figure = Figure(figsize=(9.0, 0.6 + 1.5 * len(panels) + 2.8 * above), layout="constrained")
     grid = figure.add_gridspec(len(panels) + above, 1, height_ratios=[2.0] * above + [1.0] * len(panels))
     if above:

@@ -160,9 +160,9 @@ def print_workers(scheduler: Scheduler) -> None:
         print("workers: " + ", ".join(f"{worker} (process {number})" for worker, number in scheduler.workers().items()), file=sys.stderr)
 
 
-def print_progress(state: StudyProgress, what: str = "replications") -> None:
+def print_progress(state: StudyProgress, items: str = "replications") -> None:
     left = f", {state.remaining:.0f} s left" if math.isfinite(state.remaining) and state.done < state.total else ""
-    print(f"{state.stage}: {state.done} of {state.total} {what}{left}", file=sys.stderr, flush=True)
+    print(f"{state.stage}: {state.done} of {state.total} {items}{left}", file=sys.stderr, flush=True)
 
 
 def _print_table(outcome: dict[str, Any], out: Path) -> None:

@@ -67,11 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check_work(until: float, dt: float, output_step: float) -> None:
     """Raises InputError for runs that would take hours or exhaust the memory."""
-    for name, step, limit, what in (("--dt", dt, MAX_STEPS, "steps"), ("--output-step", output_step, MAX_ROWS, "rows")):
+    for name, step, limit, items in (("--dt", dt, MAX_STEPS, "steps"), ("--output-step", output_step, MAX_ROWS, "rows")):
         if not 0.0 < step < math.inf:
             raise InputError(f"{name} {step:g}: give more than 0")
         if until > limit * step:
-            raise InputError(f"{name} {step:g}: {until:g} s would be {until / step:.3g} {what}; {limit:.0e} are the most, "
+            raise InputError(f"{name} {step:g}: {until:g} s would be {until / step:.3g} {items}; {limit:.0e} are the most, "
                              f"give {name} {until / limit:.1e} or more, or a smaller --until")
 
 

@@ -95,7 +95,7 @@ def _hz(args, graph) -> int:
             from lfdm_ros.cli.plot import PlotTrace, draw
 
             at = np.array(times) - began
-            save_figure(draw({args.topic: {"gap [ms]": PlotTrace(at[1:], 1e3 * np.diff(at))}}, ["gap [ms]"], way=False), args.figure)
+            save_figure(draw({args.topic: {"gap [ms]": PlotTrace(at[1:], 1e3 * np.diff(at))}}, ["gap [ms]"], from_above=False), args.figure)
     return 0
 
 

@@ -120,41 +120,41 @@ def _rewritten(graph: Graph, plan: _Plan) -> Graph:
     single: dict[int, int] = {}
     vector: dict[tuple[int, ...], int] = {}
 
-    def needs(what: int | tuple[int, ...]) -> list[int | tuple[int, ...]]:
+    def needs(item: int | tuple[int, ...]) -> list[int | tuple[int, ...]]:
         """Returns the nodes required before a node or a vector."""
-        if isinstance(what, int):
-            return [plan.place[what][0]] if what in plan.place else list(graph.nodes[what].arguments)
-        if what in plan.arguments:
+        if isinstance(item, int):
+            return [plan.place[item][0]] if item in plan.place else list(graph.nodes[item].arguments)
+        if item in plan.arguments:
             return [a[0] if len(set(a)) == 1 and (graph.nodes[a[0]].operation == "constant" or graph.nodes[a[0]].kind == TABLE) else a
-                    for a in plan.arguments[what]]
-        return list(what)
+                    for a in plan.arguments[item]]
+        return list(item)
 
-    def make(what: int | tuple[int, ...]) -> None:
-        if isinstance(what, int):
-            node = graph.nodes[what]
-            if what in plan.place:
-                group, lane = plan.place[what]
-                single[what] = new.add("lane", vector[group], kind=node.kind, payload=float(lane))
+    def make(item: int | tuple[int, ...]) -> None:
+        if isinstance(item, int):
+            node = graph.nodes[item]
+            if item in plan.place:
+                group, lane = plan.place[item]
+                single[item] = new.add("lane", vector[group], kind=node.kind, payload=float(lane))
             else:
-                single[what] = new.add(node.operation, *(single[a] for a in node.arguments), kind=node.kind, payload=node.payload)
-        elif what in plan.arguments:
-            node = graph.nodes[what[0]]
-            arguments = [single[a] if isinstance(a, int) else vector[a] for a in needs(what)]
-            vector[what] = new.add(node.operation, *arguments, kind=PACK_TRUTH if node.kind == TRUTH else PACK, payload=node.payload)
+                single[item] = new.add(node.operation, *(single[a] for a in node.arguments), kind=node.kind, payload=node.payload)
+        elif item in plan.arguments:
+            node = graph.nodes[item[0]]
+            arguments = [single[a] if isinstance(a, int) else vector[a] for a in needs(item)]
+            vector[item] = new.add(node.operation, *arguments, kind=PACK_TRUTH if node.kind == TRUTH else PACK, payload=node.payload)
         else:
-            vector[what] = gathered(new, [single[i] for i in what])
+            vector[item] = gathered(new, [single[i] for i in item])
 
     def demand(end: int) -> int:
         waiting: list[int | tuple[int, ...]] = [end]
         while waiting:
-            what = waiting[-1]
-            missing = [n for n in needs(what) if n not in (single if isinstance(n, int) else vector)]
+            item = waiting[-1]
+            missing = [n for n in needs(item) if n not in (single if isinstance(n, int) else vector)]
             if missing:
                 waiting += missing
                 continue
             waiting.pop()
-            if what not in (single if isinstance(what, int) else vector):
-                make(what)
+            if item not in (single if isinstance(item, int) else vector):
+                make(item)
         return single[end]
 
     new.inputs = [[demand(i) for i in nodes] for nodes in graph.inputs]

@@ -167,10 +167,10 @@ class Controller:
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
-        known = {name: p.live for name, p in SETTINGS.by_field.items()}
+        live = {name: p.live for name, p in SETTINGS.by_field.items()}
         for name in changes:
-            if not known.get(name, False):
-                raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
+            if not live.get(name, False):
+                raise InputError(f"setting {name} cannot change while driving" if name in live else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         self._rates = RateLimits.of(self.settings, self.actuators)
         self.planner.tune(self.settings)
@@ -285,7 +285,7 @@ class Controller:
         if move is None and not was:
             return None
         # The previous plan leads into the obstacle.
-        task.leave_way()
+        task.drop_joining_route()
         self._replanner.begin()
         self._fallback.drop()
         if move is None:
@@ -293,7 +293,7 @@ class Controller:
         self._navigator.finish(task, pose, station)
         return self._send(now, (move.steering, move.pedal), Cycle(
             (0.0, 0.0, 0.0), CycleOutcome.MANOEUVRING, move.reason, done=task.done, blocked=route.blocked,
-            solver=self.planner.solver.name, age=age, seconds=time.perf_counter() - began, route=manoeuvring.way,
+            solver=self.planner.solver.name, age=age, seconds=time.perf_counter() - began, route=manoeuvring.path,
             remaining=self._navigator.remaining(task, pose, station)), move.reverse)
 
     def _send(self, now: float, command: tuple[float, float], cycle: Cycle, reverse: bool = False) -> Cycle:
@@ -319,7 +319,8 @@ class Controller:
         if task is None or self._measured is None or now - self._measured.time > self.settings.state_timeout:
             return
         hides = task.goal is None and task.joining is None and self._navigator.assumed_speed(task) > 0.0
-        sees = (task.goal is not None or task.corridor is not None) and self._relevant.seen.time - self._manoeuvring.map.looked >= period
+        unmapped = self._relevant.detected.time - self._manoeuvring.map.looked  # [s] of detections
+        sees = (task.goal is not None or task.corridor is not None) and unmapped >= period
         routes = (hides or task.goal is not None) and now - task.routed >= period
         if not (sees or routes):
             return
@@ -332,7 +333,7 @@ class Controller:
                 return
             if hides:
                 self._navigator.slow_down(task, now, pose.vx, self.planner.stages.station,
-                                          self._vehicle.lidar.place(pose.x, pose.y, pose.yaw), self._relevant.seen.at(now))
+                                          self._vehicle.lidar.place(pose.x, pose.y, pose.yaw), self._relevant.detected.at(now))
             elif self._manoeuvring.needs_route or task.route is None:
                 self._find(task, now, x)
             else:
@@ -359,9 +360,10 @@ class Controller:
 
     def _update_map(self, now: float, pose: PlanarState) -> None:
         """Updates the map of manoeuvres with the present view."""
-        seen = self._relevant.seen
-        if now - seen.time < SIGHT_AGE:
-            self._manoeuvring.map.look(now, pose, self._vehicle.lidar.place(pose.x, pose.y, pose.yaw), self.settings.sight, seen.at(now))
+        detected = self._relevant.detected
+        if now - detected.time < SIGHT_AGE:
+            sensor = self._vehicle.lidar.place(pose.x, pose.y, pose.yaw)
+            self._manoeuvring.map.look(now, pose, sensor, self.settings.sight, detected.at(now))
 
     def _pose(self, x: np.ndarray) -> PlanarState:
         return PlanarState(*(float(x[self.planner.trajectory.place[name]]) for name in ("x", "y", "yaw", "vx")))

@@ -143,9 +143,9 @@ class FallbackSelector:
                 return CycleOutcome.BRAKING, reason, self.stop(moment.x)
             level, plan = CycleOutcome.SHIFTED, self.good
         # The command is held for a period: use its value at the period's end, with which the next plan begins, to reach the rates.
-        held = self.guard.held(plan.command_at(ahead + s.period), moment.x, moment.measured)
+        limited = self.guard.limit_wheel_slip(plan.command_at(ahead + s.period), moment.x, moment.measured)
         # On a path, places occluded by a cone beside it do not count.
-        driven, why, command = self.guard.decide(plan, held, moment.command, ahead, moment.x, moment.obstacles, sight=moment.sight,
+        driven, why, command = self.guard.decide(plan, limited, moment.command, ahead, moment.x, moment.obstacles, sight=moment.sight,
                                                  lane=moment.lane, until=moment.until)
         reason = "; ".join(filter(None, (reason, why)))
         if not driven:

@@ -68,7 +68,7 @@ class Manoeuvres:
         for name in ("speeds", "brakes", "dwells"):
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
         v = np.array(self.speeds)
-        for good, what in (
+        for good, message in (
             (len(v) > 1 and np.isfinite(v).all() and v[0] > 0.0 and (np.diff(v) > 0.0).all(), "give 2 or more rising speeds above 0 m/s"),
             (0.0 <= self.load_margin < 1.0, f"load_margin {self.load_margin} must be in [0, 1)"),
             (0.04 <= self.steering_rate <= 100.0, f"steering_rate {self.steering_rate} 1/s must be in [0.04, 100]"),
@@ -78,7 +78,7 @@ class Manoeuvres:
             (0.0 < self.settling <= 10.0, f"settling {self.settling} s must be in (0, 10]"),
         ):
             if not good:
-                raise InputError(f"lift limits: {what}")
+                raise InputError(f"lift limits: {message}")
 
     def runs(self, amplitudes: np.ndarray, sides: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns sample times (K,) [s], the driver's inputs (A, M, K, 3) of M manoeuvres at A amplitudes, and the ends of these (A, M)

@@ -62,10 +62,10 @@ class PlanarState:
 def measured_state(model: Model, vehicle: Vehicle, measured: Measured) -> np.ndarray:
     """Returns a model's state (nx,) of a measured one; wheels without a measured spin roll freely."""
     names = [f.name for f in model.states]
-    known = {name: float(measured.values[name]) for name in names if name in measured.values and math.isfinite(measured.values[name])}
+    available = {name: float(measured.values[name]) for name in names if name in measured.values and math.isfinite(measured.values[name])}
     if "ay" in names:
-        known.setdefault("ay", known["vx"] * known["yaw_rate"])
-    return initial_state(model, vehicle, **known)
+        available.setdefault("ay", available["vx"] * available["yaw_rate"])
+    return initial_state(model, vehicle, **available)
 
 
 class Prediction:
@@ -101,7 +101,7 @@ class Prediction:
         p = vehicle.vector(self._model)
         self._advance = self._roll(self._x, p, self._from, self._to)
         self._vehicle = vehicle
-        self._known: tuple[Measured, np.ndarray] | None = None  # the last state that was made of a measured one
+        self._cached: tuple[Measured, np.ndarray] | None = None  # the last state that was made of a measured one
         self._push = np.zeros(len(LEARNED))  # of another vehicle
 
     def clear(self) -> None:
@@ -134,9 +134,9 @@ class Prediction:
     def state(self, measured: Measured) -> np.ndarray:
         """Returns the model's state (nx,) of a measured one; wheels without a measured spin roll freely. Read-only: it is
         cached."""
-        if self._known is None or self._known[0] is not measured:
-            self._known = measured, measured_state(self._model, self._vehicle, measured)
-        return self._known[1]
+        if self._cached is None or self._cached[0] is not measured:
+            self._cached = measured, measured_state(self._model, self._vehicle, measured)
+        return self._cached[1]
 
     def at(self, measured: Measured, time: float) -> tuple[np.ndarray, float]:
         """Predicts the state (nx,) at `time` [s], but at most 12 s after the measured one, and the steering at the wheels then: the

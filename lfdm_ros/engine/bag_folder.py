@@ -22,7 +22,7 @@ MOST_DEATHS = 3
 _AGAIN, _AGAIN_AT_MOST = 60.0, 3600.0
 
 
-def wanted_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
+def requested_recordings(recipe: str, *, continuing: bool = False) -> tuple[str, ...]:
     """Returns the names and patterns of all recordings that a recipe's stages need. Raises InputError: no such recipe, or, if `continuing`,
     one that cannot continue a posterior."""
     from lfdm_ros.calibration.recipe import load_recipe
@@ -79,7 +79,7 @@ class BagFolder:
         if not self.path.is_dir():
             raise InputError(f"watch_directory {folder} is not a folder")
         self._recipe = recipe
-        self._patterns = wanted_recordings(recipe, continuing=continuing)
+        self._patterns = requested_recordings(recipe, continuing=continuing)
         self._memory = Path(memory)
         self._abandoned_after = abandoned_after
         self._signatures: dict[Path, tuple[str, float]] = {}  # signature, and the time [s] since which it is unchanged

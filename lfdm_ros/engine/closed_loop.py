@@ -27,8 +27,8 @@ from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged
 from lfdm_ros.vehicles import Vehicle
 
 Motion = tuple[float, float, float]
-HELD = 0.05  # [m/s] a slower vehicle stands
-MIN_WAY = 0.5  # [m] of a path that a vehicle has before it at the start
+STANDSTILL_SPEED = 0.05  # [m/s] a slower vehicle stands
+MIN_PATH_LENGTH = 0.5  # [m] of a path that a vehicle has before it at the start
 OBSERVED = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay", "roll", "roll_rate")  # and the wheels' spins
 
 
@@ -117,7 +117,7 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
     """
     plant = plant or PlantSettings()
     period = controller.settings.period
-    first = round(scenario.under_way / period)
+    first = round(scenario.observation_time / period)
     origin, world = first * period, scenario.world.delayed(first * period)  # the clock runs before the vehicle starts
     driven = _Driven(vehicle, scenario, plant, period, first)
     sensor = None if plant.lidar is None or not world.obstacles else _ScanFeed(world, plant, plant.lidar, vehicle, period)
@@ -143,15 +143,15 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             reached = now - origin
             if end_when_reached:
                 break
-        seen = None
+        measured_scan = None
         if sensor is not None:
             before = sensor.tracker.obstacles()
-            seen = sensor.scan(k, now, driven.outputs[driven.place], driven.outputs[driven.velocity])
+            measured_scan = sensor.scan(k, now, driven.outputs[driven.place], driven.outputs[driven.velocity])
             if sensor.tracker.obstacles() is not before:
                 controller.update_obstacles(sensor.tracker.obstacles())
         cycle = controller.cycle(now, driven.measured(k))
         if on_cycle is not None:
-            on_cycle(now - origin, cycle, seen)
+            on_cycle(now - origin, cycle, measured_scan)
         commands.append(cycle.command)
         seconds.append(cycle.seconds)
         outcomes[cycle.outcome.name] += 1
@@ -170,10 +170,10 @@ def drive(vehicle: Vehicle, scenario: Scenario, controller: Driver, plant: Plant
             diverged, why = True, str(error)
             break
     table, o, verdict = np.array(rows), observer, monitor.verdict
-    way = float(np.hypot(*np.diff(table[:, driven.place[:2]], axis=0).T).sum())
+    distance = float(np.hypot(*np.diff(table[:, driven.place[:2]], axis=0).T).sum())
     return Run(driven.simulator.output_names, period * np.arange(len(rows)), table, np.array(commands, float).reshape(-1, 3),
                np.array(seconds), outcomes, violated, reached, (verdict.first_collision,) if verdict.collisions else (),
-               verdict.least_clearance, o.lifted, o.least_load, diverged, way, monitor.path_error if path is not None else math.nan,
+               verdict.least_clearance, o.lifted, o.least_load, diverged, distance, monitor.path_error if path is not None else math.nan,
                monitor.excursion, o.sideslip, blocked, cold, why, driven.simulator.model)
 
 
@@ -190,7 +190,7 @@ class _Driven:
         self.place = [self.index[name] for name in ("x", "y", "yaw")]
         # A state that the model lacks is not measured: a bicycle's wheels, which do not turn, are not locked.
         model = self.simulator.model
-        self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.known]
+        self._names = [name for name in (*OBSERVED, *(f"omega_{wheel}" for wheel in model.reported)) if name in model.computed_outputs]
         self._observed, self.velocity = ([self.index[name] for name in names] for names in (self._names, ("vx", "vy", "yaw_rate")))
         step = self.simulator.dt
         with prefixing(plant.plant):
@@ -246,7 +246,7 @@ class _ScanFeed:
     def scan(self, k: int, now: float, pose: np.ndarray, velocity: np.ndarray) -> Scan | None:
         """Measures where it is due, at a pose x, y [m], yaw [rad] and a velocity vx, vy [m/s], yaw rate [rad/s]; returns the first LIDAR's
         scan that arrives in cycle k, if any."""
-        seen = None
+        newest = None
         for sensor, every, late, taken in zip(self._sensors, self._every, self._late, self._taken):
             if k % every == 0:
                 x, y, yaw = pose.tolist()
@@ -258,11 +258,11 @@ class _ScanFeed:
                 if isinstance(sensor, Radar):
                     self.tracker.add_radar(measured, self._mount, there, moved)
                 elif sensor is self._sensors[0]:
-                    seen = measured
+                    newest = measured
                     self.tracker.update(measured, *there)
                 elif isinstance(self.tracker, TwoLidars):
                     self.tracker.rear.update(measured, *there)
-        return seen
+        return newest
 
 
 class _Observer:
@@ -285,7 +285,7 @@ class _Observer:
         self._near_by, self._reach = self._near_by - self._reach, self._period * (1.5 * speed + self._fastest) + 0.5
         if self._near_by < max(self._monitor.verdict.least_clearance, self._reach):
             self._near_by = self._monitor.check_contact(now, self._driven.outputs)
-        self.standing = self.standing + self._period if speed < HELD else 0.0
+        self.standing = self.standing + self._period if speed < STANDSTILL_SPEED else 0.0
         return self._monitor.verdict.collisions > 0
 
     def check_chunk(self, time: float) -> bool:
@@ -306,7 +306,7 @@ def give_task(controller: Driver, scenario: Scenario) -> Path | None:
     if scenario.path is not None:
         path, start = Path(scenario.path), scenario.initial
         (s,), _ = path.project(np.array([start.x]), np.array([start.y]))
-        if s > path.length - MIN_WAY:
+        if s > path.length - MIN_PATH_LENGTH:
             raise InputError(f"scenario {scenario.name}: the vehicle begins at ({start.x:g}, {start.y:g}), where its path ends; turn the "
                              "path's points round, or give another initial place")
         controller.follow(path, speed, scenario.corridor, stop=bool(scenario.goal_states), hidden_speed=scenario.hidden_speed)

@@ -24,7 +24,7 @@ class CommandHold:
 
     Free running, a command counts from its arrival and is held until the next (zero order). When none came for `timeout`
     of simulated time, throttle goes to 0 and the brake rises to `timeout_brake` over `timeout_ramp`; steering stays. The
-    same happens when none ever came. The next good command ends it. Where commands are `held_from_stamp`, the time-out counts
+    same happens when none ever came. The next good command ends it. With `timeout_from_stamp` the time-out counts
     from a command's stamp: the acting one is never older than that.
 
     In lockstep the one good command for a tick carries the stamp of the state just published.
@@ -37,7 +37,7 @@ class CommandHold:
     last_rejection: str = ""  # in words
     accepted: int = 0  # number of accepted commands
     uncommanded: float = 0.0  # time [s] of braking for lack of commands although there was a driver; see `tick`
-    held_from_stamp: bool = False
+    timeout_from_stamp: bool = False
     _inputs: Inputs = (0.0, 0.0, 0.0)
     _accepted_at: float = 0.0
 
@@ -56,7 +56,7 @@ class CommandHold:
             return self._refuse(STALE, f"stamped {age:.3f} s ago, the limit is {self.timeout:g} s")
         if stamp_ns and -age > self.timeout:
             return self._refuse(FROM_THE_FUTURE, f"stamped {-age:.3f} s ahead of /clock; does its sender use_sim_time?")
-        self._take(inputs, 1e-9 * (min(stamp_ns, now_ns) if stamp_ns and self.held_from_stamp else now_ns))
+        self._take(inputs, 1e-9 * (min(stamp_ns, now_ns) if stamp_ns and self.timeout_from_stamp else now_ns))
         return True
 
     def offer_answer(self, inputs: Inputs, stamp_ns: int, now_ns: int, answered: bool) -> bool:

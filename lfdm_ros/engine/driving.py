@@ -259,7 +259,7 @@ class Pilot(SensingPilot[PilotDecision]):
 
     def _check_scans(self, now_ns: int) -> None:
         """Stops the vehicle when scans are missing, and resumes when they return."""
-        since = self.scans.seen_ns
+        since = self.scans.obstacles_ns
         if since is None and self.scans.expects:
             since = self._gate.first_ns
         late = 0 if since is None else now_ns - since

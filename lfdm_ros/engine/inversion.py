@@ -196,18 +196,18 @@ class Follower:
         if goal == 0.0 and abs(speed) <= _STANDING:
             self._speed = self._acceleration = self._sum = 0.0
             return 0.0, self.settings.standing_brake
-        way = -1.0 if (goal or speed) < 0.0 else 1.0
+        direction = -1.0 if (goal or speed) < 0.0 else 1.0
         self._approach(span, speed, goal, setpoint)
         # Speed of the vehicle when this command acts.
         ahead = speed + self._measured_acceleration * self._actuators.delay
         error = self._speed - ahead
         if self._free and abs(error) < _NEAR:
             self._sum += self.settings.speed_integral * error * span
-        requested = way * (self._acceleration + self.settings.speed_gain * error + self._sum)
-        slowest, _, fastest = self.pedals.range(way * speed)
+        requested = direction * (self._acceleration + self.settings.speed_gain * error + self._sum)
+        slowest, _, fastest = self.pedals.range(direction * speed)
         self._free = slowest < requested < fastest
-        level = self.pedals.level(way * speed, requested)
-        return (way * level, 0.0) if level > 0.0 else (0.0, -level)
+        level = self.pedals.level(direction * speed, requested)
+        return (direction * level, 0.0) if level > 0.0 else (0.0, -level)
 
     def _approach(self, span: float, speed: float, goal: float, setpoint: MotionSetpoint) -> None:
         """Moves the commanded speed towards the setpoint."""

@@ -34,8 +34,9 @@ def learn_from(parent: Connection) -> None:
                 refused = (str(error) or repr(error)).splitlines()[0]
             parent.send(LearnerUpdate(answers, ground.estimated, ground.uninformative, ground.stored, refused))
         if changed and newest is not None and time.monotonic() >= due:
-            known = ground.posterior_map(newest.place)
-            parent.send(LearnerUpdate(False, ground.estimated, ground.uninformative, ground.stored, known=known, stamp_ns=newest.stamp_ns))
+            friction_map = ground.posterior_map(newest.place)
+            parent.send(LearnerUpdate(False, ground.estimated, ground.uninformative, ground.stored, friction_map=friction_map,
+                                      stamp_ns=newest.stamp_ns))
             changed, due = False, time.monotonic() + task.period
 
 

@@ -69,15 +69,15 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class LearnerUpdate:
-    """Report of the child on a job, or on all so far. answers: to a job; felt, silent, kept: windows in all, without information, stored;
-    refused: why a stretch could not be estimated; known: the map, up to a stamp [ns]; None: unchanged, or not due yet."""
+    """Report of the child on a job, or on all so far. answers: to a job; felt, silent, stored: windows in total, uninformative, stored;
+    refused: why a stretch could not be estimated; friction_map: up to a stamp [ns]; None: unchanged, or not due."""
 
     answers: bool
     felt: int = 0
     silent: int = 0
-    kept: int = 0
+    stored: int = 0
     refused: str = ""
-    known: FrictionPosteriorMap | None = None
+    friction_map: FrictionPosteriorMap | None = None
     stamp_ns: int = 0
 
 
@@ -97,7 +97,7 @@ class LearningProcess:
         self._news: FrictionPosteriorMap | None = None
         self._closing = self._recalibrated = False
         self._worker: threading.Thread | None = None
-        self.told = LearnerUpdate(False)
+        self.last_update = LearnerUpdate(False)
         self.failed = self.last_refusal = ""
         self.dropped = self.refused = self.restarts = self._in_flight = self._news_ns = 0
 
@@ -126,8 +126,8 @@ class LearningProcess:
     def news(self) -> tuple[FrictionPosteriorMap, int] | None:
         """Returns the newest map and its stamp [ns], once; None: there is no newer one."""
         with self._wake:
-            known, self._news = self._news, None
-            return None if known is None else (known, self._news_ns)
+            newest, self._news = self._news, None
+            return None if newest is None else (newest, self._news_ns)
 
     def close(self) -> None:
         """Ends the child; waiting stretches are not learned."""
@@ -183,11 +183,11 @@ class LearningProcess:
             while child.poll(0.0):
                 self._on_update(child.recv())
 
-    def _on_update(self, told: LearnerUpdate) -> None:
+    def _on_update(self, update: LearnerUpdate) -> None:
         with self._wake:
-            self.told, self.failed = told, ""
-            self._in_flight -= told.answers
-            if told.refused:
-                self.refused, self.last_refusal = self.refused + 1, told.refused
-            if told.known is not None:
-                self._news, self._news_ns = told.known, told.stamp_ns
+            self.last_update, self.failed = update, ""
+            self._in_flight -= update.answers
+            if update.refused:
+                self.refused, self.last_refusal = self.refused + 1, update.refused
+            if update.friction_map is not None:
+                self._news, self._news_ns = update.friction_map, update.stamp_ns

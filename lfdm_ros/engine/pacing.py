@@ -27,9 +27,9 @@ class Pacer:
         possible. now: wall time [s], of any monotonic clock."""
         self.period, self.factor = period, factor
         self.overruns = 0  # ticks begun more than one whole wall period after their deadline
-        self._held_back = 0.0
+        self._blocked_time = 0.0
         self.lateness: deque[float] = deque(maxlen=100_000)  # wall time [s] from the deadline to the begin of the last ticks
-        self.held = False  # the next tick is due, but was not permitted at the last query
+        self.blocked = False  # the next tick is due, but was not permitted at the last query
         self._last = now  # wall time of the last tick
         self._anchor(now)
 
@@ -43,7 +43,7 @@ class Pacer:
 
     def resume(self, now: float) -> None:
         """Sets the next tick due one period from now, after a standstill of time."""
-        self._last, self.held = now, False
+        self._last, self.blocked = now, False
         self._anchor(now)
 
     def _due(self) -> float:
@@ -56,12 +56,12 @@ class Pacer:
         if pace == math.inf:
             return due
         permitted = self._last + (self.period / pace if pace else math.inf) - now
-        self.held = self.held or permitted > max(due, 0.0)
+        self.blocked = self.blocked or permitted > max(due, 0.0)
         return max(due, permitted)
 
     def tick(self, now: float) -> None:
-        if self.held:  # lost time is not caught up
-            self._held_back = self.held_back(now)
+        if self.blocked:  # lost time is not caught up
+            self._blocked_time = self.blocked_time(now)
             self.resume(now)
             return
         self._last = now
@@ -76,25 +76,25 @@ class Pacer:
         else:
             self._ticks += 1
 
-    def held_back(self, now: float) -> float:
+    def blocked_time(self, now: float) -> float:
         """Returns the wall time [s] for which ticks were not permitted after their deadlines; they are no overruns."""
-        return self._held_back + (max(0.0, now - max(self._due(), self._last)) if self.held else 0.0)
+        return self._blocked_time + (max(0.0, now - max(self._due(), self._last)) if self.blocked else 0.0)
 
 
-def slowed_by(asked: float, reached: float, held_back: float) -> str:
-    """Returns the cause of a simulated time below the requested speed; empty: none. asked, reached: simulated seconds per wall second;
-    asked 0: as fast as possible, limited by answers only. held_back: share of the wall time for which ticks were not permitted."""
-    if reached >= _ON_TIME * asked > 0.0:
+def slowed_by(requested: float, reached: float, blocked_share: float) -> str:
+    """Returns the cause of a simulated time below the requested speed; empty: none. requested, reached: simulated seconds per wall second;
+    requested 0: as fast as possible, limited by answers only. blocked_share: share of the wall time for which ticks were not permitted."""
+    if reached >= _ON_TIME * requested > 0.0:
         return ""
-    lost = 1.0 - reached / asked if asked else 1.0
-    return ANSWERS if held_back > 0.5 * lost else MACHINE if asked else ""
+    lost = 1.0 - reached / requested if requested else 1.0
+    return ANSWERS if blocked_share > 0.5 * lost else MACHINE if requested else ""
 
 
-def speed_summary(simulated: float, wall: float, asked: float, held_back: float) -> dict[str, Any]:
+def speed_summary(simulated: float, wall: float, requested: float, blocked_time: float) -> dict[str, Any]:
     """Returns speed_factor, speed_factor_asked, held_back [s] and slowed_by of a run of simulated and wall seconds."""
     wall = max(wall, 1e-9)
-    return {"speed_factor": simulated / wall, "speed_factor_asked": asked, "held_back": held_back,
-            "slowed_by": slowed_by(asked, simulated / wall, held_back / wall)}
+    return {"speed_factor": simulated / wall, "speed_factor_asked": requested, "held_back": blocked_time,
+            "slowed_by": slowed_by(requested, simulated / wall, blocked_time / wall)}
 
 
 class SpeedMeter:
@@ -102,15 +102,15 @@ class SpeedMeter:
     wall seconds."""
 
     def __init__(self, simulated: float, now: float, window: float = 0.4) -> None:
-        self._simulated, self._held_back, self._now, self._window = simulated, 0.0, now, window
+        self._simulated, self._blocked_time, self._now, self._window = simulated, 0.0, now, window
         self._read = 0.0, 0.0
 
-    def read(self, simulated: float, held_back: float, now: float) -> tuple[float, float]:
-        """Returns the averages, renewed once in a window. simulated: simulated time [s]. held_back: as of the Pacer [s]. now: wall time
+    def read(self, simulated: float, blocked_time: float, now: float) -> tuple[float, float]:
+        """Returns the averages, renewed once in a window. simulated: simulated time [s]. blocked_time: of the Pacer [s]. now: wall time
         [s]."""
         if (wall := now - self._now) >= self._window:
-            self._read = (simulated - self._simulated) / wall, (held_back - self._held_back) / wall
-            self._simulated, self._held_back, self._now = simulated, held_back, now
+            self._read = (simulated - self._simulated) / wall, (blocked_time - self._blocked_time) / wall
+            self._simulated, self._blocked_time, self._now = simulated, blocked_time, now
         return self._read
 
 
@@ -132,24 +132,24 @@ class AnswerWindow:
         """Restarts at a simulated time [s], after a start, a pause or a reset."""
         self._answered = time  # the newest answered state
         self._alone = False
-        self._held_since = math.nan  # wall time
+        self._waiting_since = math.nan  # wall time
 
     def answer(self, time: float, stamp: float) -> None:
         """Records a command, valid or not: there is a driver. time: simulated time [s]. stamp: of the answered state [s]. If that is too
         old, the window restarts."""
         answered = time if time - stamp > self._limit else min(stamp, time)
         if answered > self._answered:  # repeated answers do not count
-            self._answered, self._alone, self._held_since = answered, False, math.nan
+            self._answered, self._alone, self._waiting_since = answered, False, math.nan
 
     def pace(self, time: float, now: float) -> float:
         """Returns the most simulated seconds per wall second at a simulated and a wall time [s]; infinite: no limit, 0: stand still."""
         ahead = time - self._answered
         if self._alone or ahead < _FULL_PACE * self._limit:
             return math.inf
-        if math.isnan(self._held_since):
-            self._held_since = now
+        if math.isnan(self._waiting_since):
+            self._waiting_since = now
         has_driver = self._has_driver()
-        self._alone = now - self._held_since > (PATIENCE if has_driver else DISCOVERY)
+        self._alone = now - self._waiting_since > (PATIENCE if has_driver else DISCOVERY)
         if self._alone:
             return math.inf
         return 0.0 if has_driver and ahead >= _WALL_CLOCK_PACE * self._limit else 1.0

@@ -26,7 +26,7 @@ from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Circle, Scenario
 from lfdm_ros.vehicles import Footprint, Mount
 
-OBSTACLE, PATH, GOAL, PLAN, ROUTE, SEEN, VEHICLE = GREY, PALE, GREEN, ORANGE, VIOLET, RED, BLUE
+OBSTACLE, PATH, GOAL, PLAN, ROUTE, DETECTION, VEHICLE = GREY, PALE, GREEN, ORANGE, VIOLET, RED, BLUE
 DPI = 90
 FRAME, PIXELS, VIEW = 0.2, (720, 260), (25.0, 75.0)  # [s], width and height, [m] behind and ahead
 LARGEST_GIF = 1_500_000  # bytes
@@ -74,7 +74,7 @@ def draw_run(scenario: Scenario, run: Run, footprint: Footprint, ending: str, fi
     for k in (*range(0, len(x) - 1, every), len(x) - 1):
         axis.add_patch(Outline(_corners(x[k], y[k], yaw[k], footprint), fill=k == len(x) - 1, fc=VEHICLE, ec=VEHICLE, lw=0.7, zorder=3))
     if run.collisions:
-        axis.plot(x[-1], y[-1], "x", color=SEEN, ms=12, mew=2.5, zorder=4, label=f"hit {run.collisions[0]}")
+        axis.plot(x[-1], y[-1], "x", color=DETECTION, ms=12, mew=2.5, zorder=4, label=f"hit {run.collisions[0]}")
     axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="x [m]", ylabel="y [m]")
     axis.set_aspect("equal")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=6, fontsize=8, frameon=False, alignment="left",
@@ -105,14 +105,14 @@ def _draw_signals(axes: Sequence[Any], scenario: Scenario, run: Run) -> None:
     steering.plot(times, run.commands[:, 0], color=VEHICLE, lw=1.2)
     most = max(0.1, 1.1 * float(np.abs(run.commands[:, 0]).max(initial=0.0)))
     steering.set(ylabel="steering\n(+ left)", ylim=(-most, most))
-    for column, (name, colour) in enumerate((("throttle", GOAL), ("brake", SEEN)), 1):
+    for column, (name, colour) in enumerate((("throttle", GOAL), ("brake", DETECTION)), 1):
         pedals.plot(times, run.commands[:, column], color=colour, lw=1.2, label=name)
     lowest, highest = (float(f(run.commands[:, 1:], initial=0.0)) for f in (np.min, np.max))
     pedals.set(ylabel="pedals", ylim=(1.1 * min(lowest, -0.02), 1.1 * max(highest, 0.1)))
     pedals.legend(fontsize=8, ncols=2, loc="upper right", frameon=False)
     loads = np.column_stack([run.column(f"tyre_fz_{wheel}") for wheel in ("fl", "fr", "rl", "rr")])
     load.plot(run.times, 100.0 * (loads / np.maximum(loads[0], 1.0)).min(axis=1), color=VEHICLE, lw=1.2)
-    load.axhline(0.0, color=SEEN, lw=0.8)
+    load.axhline(0.0, color=DETECTION, lw=0.8)
     load.set(ylabel="least wheel\nload [%]", ylim=(-8.0, 110.0), xlabel="time [s]")
     for axis in axes:
         axis.set_xlim(run.times[0], max(run.times[-1], run.times[0] + 1e-3))
@@ -189,7 +189,7 @@ def _frame(scenario: Scenario, run: Run, footprint: Footprint, film: Film, numbe
         axis.plot(*cycle.plan.states[:, place].T, color=PLAN, lw=2.0)
     if scan is not None and film.lidar is not None:
         at = min(round(scan.stamp / (run.times[1] - run.times[0])), len(run.times) - 1) if len(run.times) > 1 else 0
-        axis.plot(*_echoes(scan, film.lidar, *(float(run.column(name)[at]) for name in ("x", "y", "yaw"))), ".", color=SEEN, ms=2.0)
+        axis.plot(*_echoes(scan, film.lidar, *(float(run.column(name)[at]) for name in ("x", "y", "yaw"))), ".", color=DETECTION, ms=2.0)
     axis.add_patch(Outline(_corners(x, y, yaw, footprint), fc=VEHICLE, ec=VEHICLE))
     height = sum(VIEW) * PIXELS[1] / PIXELS[0]
     axis.set(xlim=(x - VIEW[0], x + VIEW[1]), ylim=(y - 0.5 * height, y + 0.5 * height), aspect="equal")

@@ -100,13 +100,13 @@ class ScanBuffer:
         self.history.clear()
         self._scans = deque((item for item in self._scans if keep(item[0])), maxlen=_WAITING_SCANS)
         self._gate.last_ns = self._scans[-1][0] if self._scans else None
-        self.seen_ns: int | None = None  # stamp of the scan that the obstacles are from
+        self.obstacles_ns: int | None = None  # stamp of the scan that the obstacles are from
         self._tracker.reset()
 
     @property
     def obstacles(self) -> Obstacles | None:
         """Obstacles as seen last; None: no scan was evaluated."""
-        return None if self.seen_ns is None else self._tracker.obstacles()
+        return None if self.obstacles_ns is None else self._tracker.obstacles()
 
     @property
     def waiting(self) -> int:
@@ -168,12 +168,12 @@ class ScanBuffer:
             except InputError as error:
                 self._refusals.refuse(self.kind, error)
                 continue
-            self.seen_ns, changed = stamp_ns, True
+            self.obstacles_ns, changed = stamp_ns, True
         return changed
 
     def age(self, now_ns: int) -> float:
         """Returns the age of the scan that the obstacles are from [s]; NaN: none."""
-        return math.nan if self.seen_ns is None else 1e-9 * (now_ns - self.seen_ns)
+        return math.nan if self.obstacles_ns is None else 1e-9 * (now_ns - self.obstacles_ns)
 
 
 class ScanBuffers:

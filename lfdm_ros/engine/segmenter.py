@@ -136,8 +136,8 @@ class Segmenter:
         yaw = self._names.index("yaw")
         table[:, yaw] = np.unwrap(table[:, yaw])
         # Relative to the begin: a double does not resolve a stamp in nanoseconds.
-        at, known = 1e-9 * SAMPLE_NS * numbers, 1e-9 * np.array([stamp_ns - self._origin_ns for stamp_ns, _ in self._states])
-        states = {name: np.interp(at, known, column) for name, column in zip(self._names, table.T)}
+        at, stamps = 1e-9 * SAMPLE_NS * numbers, 1e-9 * np.array([stamp_ns - self._origin_ns for stamp_ns, _ in self._states])
+        states = {name: np.interp(at, stamps, column) for name, column in zip(self._names, table.T)}
         inputs = self._inputs_to(first, end)
         inputs[(states["vx"] < _SLOWEST) | (inputs[:, 1] < 0.0)] = math.nan
         self._drop(max(since - self._lead, 0))
@@ -156,8 +156,8 @@ class Segmenter:
                 self._sent += 1
             acting = self._acting.advance(1e-9 * (time_ns - self._origin_ns))
             newest_ns = self._commands[self._sent - 1][0] if self._sent else None
-            known = newest_ns is not None and time_ns - newest_ns <= self._timeout_ns
-            self._inputs.append(acting if known else np.full(3, math.nan))
+            valid = newest_ns is not None and time_ns - newest_ns <= self._timeout_ns
+            self._inputs.append(acting if valid else np.full(3, math.nan))
         return np.array(self._inputs[first - self._first:end + 1 - self._first])
 
     def _drop(self, before: int) -> None:
@@ -165,8 +165,8 @@ class Segmenter:
         del self._inputs[:max(before - self._first, 0)]
         self._first = max(before, self._first)
         oldest_ns = self._origin_ns + before * SAMPLE_NS
-        kept = next((i for i, (stamp_ns, _) in enumerate(self._states) if stamp_ns > oldest_ns), len(self._states))
-        del self._states[:max(kept - 1, 0)]
+        retained = next((i for i, (stamp_ns, _) in enumerate(self._states) if stamp_ns > oldest_ns), len(self._states))
+        del self._states[:max(retained - 1, 0)]
         while len(self._commands) > 1 and self._sent > 1 and self._commands[0][0] < oldest_ns - _PAST_NS:
             self._commands.popleft()
             self._sent -= 1

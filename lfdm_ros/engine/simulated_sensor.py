@@ -30,20 +30,20 @@ class SimulatedSensor(Generic[T]):
     def reset(self, origin_ns: int = 0) -> None:
         """Discards measurements under way, which are of another place; the world begins anew at `origin_ns`."""
         self._origin_ns = origin_ns
-        self._under_way: deque[tuple[int, VehicleView]] = deque()
+        self._in_transit: deque[tuple[int, VehicleView]] = deque()
         self._arrived: tuple[int, list[tuple[int, T]]] = (-1, [])
 
     def arrivals(self, time_ns: int, x: float, y: float, yaw: float, roll: float = 0.0, pitch: float = 0.0,
-                 outputs: Mapping[str, float] = _NO_OUTPUTS, wanted: Callable[[], bool] = lambda: True) -> list[tuple[int, T]]:
+                 outputs: Mapping[str, float] = _NO_OUTPUTS, requested: Callable[[], bool] = lambda: True) -> list[tuple[int, T]]:
         """Returns stamps [ns] and measurements that arrive at a tick, for the true pose and outputs then; the same for the same tick.
-        wanted: called when measurements arrive; if it returns False, they are not computed."""
+        requested: called when measurements arrive; if it returns False, they are not computed."""
         if self._arrived[0] == time_ns:
             return self._arrived[1]
         if time_ns % self.period_ns == 0:
-            self._under_way.append((time_ns, VehicleView(1e-9 * (time_ns - self._origin_ns), x, y, yaw, roll, pitch, outputs)))
+            self._in_transit.append((time_ns, VehicleView(1e-9 * (time_ns - self._origin_ns), x, y, yaw, roll, pitch, outputs)))
         due = []
-        while self._under_way and self._under_way[0][0] + self._latency_ns <= time_ns:
-            due.append(self._under_way.popleft())
-        arrived = [(stamp_ns, self.sensor.measure(view)) for stamp_ns, view in due] if due and wanted() else []
+        while self._in_transit and self._in_transit[0][0] + self._latency_ns <= time_ns:
+            due.append(self._in_transit.popleft())
+        arrived = [(stamp_ns, self.sensor.measure(view)) for stamp_ns, view in due] if due and requested() else []
         self._arrived = (time_ns, arrived)
         return arrived

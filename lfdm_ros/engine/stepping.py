@@ -125,7 +125,7 @@ class Stepper:
         with self._wake:
             if not self._lockstep:
                 self._window.answer(self.time, 1e-9 * stamp_ns if stamp_ns else self.time)
-                if self._pacer.held:
+                if self._pacer.blocked:
                     self._wake.notify_all()
                 accepted = self._gate.offer(inputs, stamp_ns, self.time_ns)
                 if accepted:
@@ -239,13 +239,13 @@ class Stepper:
     def status(self) -> Status:
         with self._wake:
             now, requested, paused = time.monotonic(), self._pacer.factor, self._paused or not self._running
-            held_back = self._pacer.held_back(now)
-            reached, held_share = self._meter.read(self.time, held_back, now)
+            blocked_time = self._pacer.blocked_time(now)
+            reached, blocked_share = self._meter.read(self.time, blocked_time, now)
             return Status(
                 time_ns=self.time_ns, ticks=self._ticks, paused=paused,
                 waiting=self._lockstep and not self._answered, diverged=self._diverged, overruns=self._pacer.overruns,
-                speed_factor_asked=requested, speed_factor_reached=reached, held_back=held_back,
-                slowed_by="" if paused else slowed_by(requested, reached, 1.0 if self._lockstep else held_share),
+                speed_factor_asked=requested, speed_factor_reached=reached, held_back=blocked_time,
+                slowed_by="" if paused else slowed_by(requested, reached, 1.0 if self._lockstep else blocked_share),
                 timed_out=not self._lockstep and self._gate.timed_out(self.time), waited=self._waited())
 
     def _waited(self) -> float:

@@ -129,9 +129,9 @@ void NAME_reverse(const double *x, const double *u, const double *p, double h, c
 
 
 def _header(vehicle: Vehicle, model: Model, name: str, numbers: int, title: str) -> str:
-    def places(kind: str, fields: Sequence[Field], known: frozenset[str] | None = None) -> str:
+    def places(kind: str, fields: Sequence[Field], computed: frozenset[str] | None = None) -> str:
         lines = [f"  {name}_{kind}_{field.name} = {i},  /* [{field.unit}] {_comment(field.description)}"
-                 f"{'' if known is None or field.name in known else '; 0, the model has none'} */" for i, field in enumerate(fields)]
+                 f"{'' if computed is None or field.name in computed else '; 0, the model has none'} */" for i, field in enumerate(fields)]
         return "\n".join(["enum {", *lines, f"  {name}_{kind}_count = {len(fields)}", "};", ""])
 
     guard = f"{name.upper()}_H"
@@ -147,7 +147,7 @@ extern "C" {{
 /* Indices in the arrays of states, inputs, outputs, parameters and start. */
 {places("x", model.states)}
 {places("u", model.inputs)}
-{places("y", model.outputs, model.known)}
+{places("y", model.outputs, model.computed_outputs)}
 {places("p", model.parameters)}
 {places("place", START)}
 /* Size of the array written by {name}_prepare. */

@@ -116,7 +116,7 @@ def _declared(vehicle: Vehicle, chosen: Model, step: float, rest: np.ndarray, p:
     empty = Exported(vehicle, chosen, step, (), tuple(rest))
     first = empty.first
     variables = [ExportedVariable(first["u"] + i, f, INPUT, f.default) for i, f in enumerate(chosen.inputs)]
-    variables += [ExportedVariable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.known]
+    variables += [ExportedVariable(first["y"] + i, f, OUTPUT) for i, f in enumerate(chosen.outputs) if f.name in chosen.computed_outputs]
     for i, (f, value) in enumerate(zip(chosen.states, empty.rest)):
         variables.append(ExportedVariable(first["x"] + i, replace(f, name=f"state.{f.name}"), LOCAL, nominal=_nominal(value)))
     for i, f in enumerate(chosen.states):

@@ -30,8 +30,8 @@ class GroundDescription:
     Attributes:
         name: of its file.
         field: true friction.
-        known: posterior median of the friction; equal to `field` except for a random field.
-        sd: standard deviation (ny, nx) of the latent friction with mean `known`.
+        median: posterior median of the friction; equal to `field` except for a random field.
+        sd: standard deviation (ny, nx) of the latent friction with mean `median`.
         belief: posterior of a random field, without the patches.
         soils: map of soils; models of soft soil ignore the friction there.
         heights: map of heights.
@@ -40,7 +40,7 @@ class GroundDescription:
 
     name: str
     field: FrictionField
-    known: FrictionField
+    median: FrictionField
     sd: np.ndarray
     belief: FieldPosterior | None = None
     soils: SoilMap | None = None
@@ -74,7 +74,7 @@ class GroundDescription:
         if self.belief is None:
             return [self.field]
         latent = self.belief.draw(count, np.random.default_rng(seed))
-        return [FrictionField(self.field.grid, np.where(self.sd > 0.0, one, self.known.latent), self.field.link) for one in latent]
+        return [FrictionField(self.field.grid, np.where(self.sd > 0.0, one, self.median.latent), self.field.link) for one in latent]
 
 
 def _span(values: np.ndarray) -> str:
@@ -133,7 +133,7 @@ def _patched(ground: GroundDescription, patches: list[tuple[float, np.ndarray | 
     if not patches:
         return ground
     grid, link = ground.field.grid, ground.field.link
-    latent, fixed, sd = ground.field.latent.copy(), ground.known.latent.copy(), ground.sd.copy()
+    latent, fixed, sd = ground.field.latent.copy(), ground.median.latent.copy(), ground.sd.copy()
     x, y = np.meshgrid(grid.xs, grid.ys)
     for i, (friction, shape) in enumerate(patches):
         inside = within(shape, x, y) if isinstance(shape, np.ndarray) else (x - shape[0]) ** 2 + (y - shape[1]) ** 2 <= shape[2] ** 2

@@ -66,11 +66,11 @@ LEARNER = Exposed(LearnerSettings)
 
 @dataclass(frozen=True, eq=False)
 class GroundPrior:
-    """Prior of a ground before the drive. seen: observations; grid: of its map, None: moving with the vehicle."""
+    """Prior of a ground before the drive. observations: earlier ones; grid: of its map, None: moving with the vehicle."""
 
     link: FrictionLink
     prior: FieldPrior
-    seen: Observations = field(default_factory=Observations.none)
+    observations: Observations = field(default_factory=Observations.none)
     grid: Grid | None = None
 
     @classmethod
@@ -104,7 +104,7 @@ class GroundPrior:
     def before(self, settings: LearnerSettings, place: tuple[float, float]) -> FrictionPosteriorMap:
         """Returns the posterior without observations of this drive."""
         grid = self.around(settings, place)
-        return FrictionPosteriorMap.of(FieldPosterior(self.prior, grid, _on(grid, self.seen)), self.link, settings.draws)
+        return FrictionPosteriorMap.of(FieldPosterior(self.prior, grid, _on(grid, self.observations)), self.link, settings.draws)
 
 
 def _spacing(settings: LearnerSettings, prior: FieldPrior) -> float:
@@ -203,7 +203,7 @@ class LearnedGround:
         self._grid = grid = belief.around(s, place, self._grid)
         on_map = [window for windows in self._windows.values() for window in windows if not grid.outside(*window.place)]
         on_map = sorted(on_map, key=lambda window: -window.information)[:s.most_windows]
-        observations = _on(grid, belief.seen)
+        observations = _on(grid, belief.observations)
         if on_map:
             likelihoods = FrictionLikelihood(np.array([w.place for w in on_map]), LATENT, np.array([w.log_likelihood for w in on_map]))
             new_sites = sites(belief.prior, likelihoods, observations, np.array([w.site for w in on_map]).T, tolerance=_TOLERANCE)

@@ -43,10 +43,10 @@ class FrictionLikelihood:
         return len(self.places)
 
 
-def learn(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, **settings: float) -> Observations:
-    """Converts likelihoods to observations of the latent field, without uninformative ones. known: further observations, not returned;
+def learn(prior: FieldPrior, likelihoods: FrictionLikelihood, further: Observations | None = None, **settings: float) -> Observations:
+    """Converts likelihoods to observations of the latent field, without uninformative ones. further: additional observations, not returned;
     settings: as `sites`."""
-    return observations_of(likelihoods, sites(prior, likelihoods, known, **settings))  # type: ignore[arg-type]
+    return observations_of(likelihoods, sites(prior, likelihoods, further, **settings))  # type: ignore[arg-type]
 
 
 def observations_of(likelihoods: FrictionLikelihood, sites: np.ndarray) -> Observations:
@@ -56,16 +56,16 @@ def observations_of(likelihoods: FrictionLikelihood, sites: np.ndarray) -> Obser
     return Observations(likelihoods.places[informative], shift[informative] / precision[informative], 1.0 / np.sqrt(precision[informative]))
 
 
-def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, known: Observations | None = None, start: np.ndarray | None = None,
+def sites(prior: FieldPrior, likelihoods: FrictionLikelihood, further: Observations | None = None, start: np.ndarray | None = None,
           sweeps: int = 100, damping: float = 0.5, tolerance: float = 1e-4) -> np.ndarray:
     """Computes the Gaussian approximation of each likelihood, given all others: precision, and precision times mean, (2, N).
 
     Args:
-        known: further observations.
+        further: additional observations.
         start: initial sites (2, N), as from fewer likelihoods; None: flat ones.
         sweeps: maximum number; damping: step size, 1 undamped; tolerance: of the latent friction's means and deviations.
     """
-    before = DensePosterior(prior, likelihoods.places, known)
+    before = DensePosterior(prior, likelihoods.places, further)
     cov, mean0 = before.covariance, before.mean
     precision, shift = np.zeros((2, len(likelihoods))) if start is None else np.array(start, float)
     mean, variance = _marginals(cov, mean0, precision, shift)

@@ -145,24 +145,24 @@ class VehicleOnGround:
         others: values of its parameter `friction_field` for samples of the field.
     """
 
-    def __init__(self, vehicle: Vehicle, ground: GroundDescription | None, known: bool = False, draws: int = 0):
+    def __init__(self, vehicle: Vehicle, ground: GroundDescription | None, use_median: bool = False, draws: int = 0):
         """Sets the vehicle's parameters of the ground.
 
         Args:
             ground: None leaves the vehicle unchanged.
-            known: takes the posterior median of the friction in place of the true field.
+            use_median: uses the posterior median of the friction in place of the true field.
             draws: number of samples of a random field.
         """
         self.vehicle, self._ground, self._tables, self.numbers = vehicle, ground, list[FieldTable](), dict[str, float]()
-        self._constructor_arguments = vehicle, known, draws
+        self._constructor_arguments = vehicle, use_median, draws
         if ground is not None:
-            self._set_ground(vehicle, ground, known, draws)
+            self._set_ground(vehicle, ground, use_median, draws)
         self.others = [table.number for table in self._tables[1:]]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Table numbers are valid in one process only: unpickling loads the ground again.
-        vehicle, known, draws = self._constructor_arguments
-        return _rebuild, (vehicle, None if self._ground is None else self._ground.document, known, draws)
+        vehicle, use_median, draws = self._constructor_arguments
+        return _rebuild, (vehicle, None if self._ground is None else self._ground.document, use_median, draws)
 
     @classmethod
     def learning(cls, vehicle: Vehicle, ground: GroundDescription | None) -> VehicleOnGround:
@@ -174,9 +174,9 @@ class VehicleOnGround:
         unknown._set_fields([FrictionField.uniform(1.0, FrictionLink(0.5, 1.5))])
         return unknown
 
-    def set_friction(self, known: FrictionPosteriorMap, others: bool = True) -> None:
+    def set_friction(self, posterior: FrictionPosteriorMap, others: bool = True) -> None:
         """Sets `vehicle` to the median of the posterior, and `others` to its samples."""
-        self._set_fields([known.median, *(known.drawn if others else ())])
+        self._set_fields([posterior.median, *(posterior.drawn if others else ())])
 
     def _set_fields(self, fields: list[FrictionField]) -> None:
         # Simulators read the previous tables until they get the new vehicle.
@@ -185,9 +185,9 @@ class VehicleOnGround:
         self.vehicle = self.vehicle.replace(source="the posterior of the ground", **self.numbers)
         self.others = [table.number for table in self._tables[1:]]
 
-    def _set_ground(self, vehicle: Vehicle, ground: GroundDescription, known: bool, draws: int) -> None:
+    def _set_ground(self, vehicle: Vehicle, ground: GroundDescription, use_median: bool, draws: int) -> None:
         numbers = self.numbers
-        field, drawn = ground.known if known else ground.field, []
+        field, drawn = ground.median if use_median else ground.field, []
         if ground.soils is not None:
             numbers["soil_map"] = ground.soils.number
         if ground.soils is not None and has_equivalent(vehicle):
@@ -215,8 +215,8 @@ class VehicleOnGround:
         return SOFT_TYRE if soft and SOFT_TYRE in self.vehicle.parts("tyre") else tyre
 
 
-def _rebuild(vehicle: Vehicle, document: Mapping[str, Any] | None, known: bool, draws: int) -> VehicleOnGround:
-    return VehicleOnGround(vehicle, None if document is None else load_ground(document), known, draws)
+def _rebuild(vehicle: Vehicle, document: Mapping[str, Any] | None, use_median: bool, draws: int) -> VehicleOnGround:
+    return VehicleOnGround(vehicle, None if document is None else load_ground(document), use_median, draws)
 
 
 class Edges:

@@ -126,7 +126,7 @@ class _Running:
     def __init__(self, fault: Fault, seed: int, number: int) -> None:
         self.fault = fault
         self.random = np.random.default_rng([seed, number])
-        self.held: dict[str, float] = {}
+        self.frozen: dict[str, float] = {}
         self.delayed: dict[str, deque[tuple[float, float]]] = {}
 
     def hits(self) -> bool:
@@ -193,7 +193,7 @@ class Injector:
                 inputs = inputs.copy()
                 for i, name in enumerate(COMMANDS):
                     if name in running.fault.signals:
-                        inputs[i] = running.held.setdefault(name, float(inputs[i]))
+                        inputs[i] = running.frozen.setdefault(name, float(inputs[i]))
         return inputs
 
     def tamper(self, names: tuple[str, ...], data: bytearray) -> bool:
@@ -218,16 +218,16 @@ class Injector:
 def _delayed(running: _Running, name: str, value: float, time: float) -> float:
     line = running.delayed.setdefault(name, deque())
     line.append((time + running.fault.value, value))
-    delayed = running.held.setdefault(name, value)
+    delayed = running.frozen.setdefault(name, value)
     while line and line[0][0] <= time + 1e-9:
         delayed = line.popleft()[1]
-    running.held[name] = delayed
+    running.frozen[name] = delayed
     return delayed
 
 
 # Faulty value by kind, from the active fault, the signal's name, its value and the time [s].
 _EFFECTS = {
-    "freeze": lambda running, name, value, time: running.held.setdefault(name, value),
+    "freeze": lambda running, name, value, time: running.frozen.setdefault(name, value),
     "delay": _delayed,
     "bias": lambda running, name, value, time: value + running.fault.value,
     "spike": lambda running, name, value, time: value + running.fault.value if running.hits() else value,

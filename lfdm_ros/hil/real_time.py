@@ -173,13 +173,13 @@ def granted(request: RealTimeRequest) -> Iterator[list[str]]:
             libc.munlockall()
 
 
-def _try(outcomes: list[str], what: str, hint: str, step: object) -> bool:
+def _try(outcomes: list[str], item: str, hint: str, step: object) -> bool:
     try:
         step()  # type: ignore[operator]
     except OSError as error:
-        outcomes.append(f"no {what}: {error.strerror or error}" + (f" ({hint})" if hint else ""))
+        outcomes.append(f"no {item}: {error.strerror or error}" + (f" ({hint})" if hint else ""))
         return False
-    outcomes.append(what)
+    outcomes.append(item)
     return True
 
 

@@ -77,7 +77,7 @@ class Rig:
         self._realism, self.faults = realism or Realism(), faults or Injector()
         link.wire.outwards = link.wire.inwards = self.faults.tamper
         self._period_ns = plant.period_ns
-        outputs, index = plant.simulator.model.known, plant.simulator.output_index
+        outputs, index = plant.simulator.model.computed_outputs, plant.simulator.output_index
         self._places = [(name, index[name] if name in outputs and name in index else -1) for name in SIGNALS]
         self.timing = Timing(1e-9 * self._period_ns, self.pace.policy)
         self.granted: list[str] = []
@@ -94,7 +94,7 @@ class Rig:
         self._publisher: threading.Thread | None = None
         self._events: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._wake = threading.Event()
-        gate.held_from_stamp = True  # includes the time on the wire
+        gate.timeout_from_stamp = True  # includes the time on the wire
         gate.restart(0.0)
 
     def start(self) -> None:

@@ -76,15 +76,15 @@ class Unidentified:
     @property
     def words(self) -> str:
         """Clause on the identified part of the members."""
-        who = in_words(self.members)
+        members = in_words(self.members)
         if self.kind == "alone":
-            return f"the data say next to nothing of {who} (stays {self.width:.2f} times as wide as the prior)"
+            return f"the data say next to nothing of {members} (stays {self.width:.2f} times as wide as the prior)"
         if self.kind == "combination":
             combination = " ".join(f"{'-' if c < 0 else '+'} {abs(c):.2f} {name}" for name, c in self.direction.items()).removeprefix("+ ")
             if len(self.members) - self.dimension != 1:
-                return f"{who} are told apart only in part: {self.dimension} of their {len(self.members)} directions stay unknown"
-            return f"{who} enter only in one combination, {combination} (each in prior standard deviations)"
-        return f"{who} enter only as a {self.kind} (r = {self.correlation:.2f})"
+                return f"{members} are told apart only in part: {self.dimension} of their {len(self.members)} directions stay unknown"
+            return f"{members} enter only in one combination, {combination} (each in prior standard deviations)"
+        return f"{members} enter only as a {self.kind} (r = {self.correlation:.2f})"
 
     @property
     def remedy(self) -> str:

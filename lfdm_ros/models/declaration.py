@@ -129,7 +129,7 @@ class Model:
         return tyres_of(self.wheels)
 
     @property
-    def known(self) -> frozenset[str]:
+    def computed_outputs(self) -> frozenset[str]:
         """The outputs that it computes; the others are 0."""
         states = {field.name for field in self.states}
         return frozenset({field.name for field in self.outputs} & (

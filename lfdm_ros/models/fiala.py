@@ -32,8 +32,10 @@ GAIN = 1000.0
 def choose(m: Operations, wheel: Wheel, locked: Contact, turning: Contact) -> Contact:
     """Chooses forces and slopes of `locked` where the wheel is, else those of `turning`, which has the rest."""
     def of(name: str) -> Scalar:
-        held, rolling = getattr(locked, name), getattr(turning, name)
-        return rolling if held is rolling else m.where(wheel.any_locked > 0.0, m.where(wheel.locked > 0.0, held, rolling), rolling)
+        locked_value, rolling = getattr(locked, name), getattr(turning, name)
+        if locked_value is rolling:
+            return rolling
+        return m.where(wheel.any_locked > 0.0, m.where(wheel.locked > 0.0, locked_value, rolling), rolling)
 
     return replace(turning, fx=of("fx"), fy=of("fy"), kx=of("kx"), ky=of("ky"))
 

@@ -142,12 +142,12 @@ class RollChassis:
         wheels: list[Any] = []
         total = [0.0] * 3
         slopes = [0.0] * 6
-        for (px, py, axle), state, f, drive, brake, held, patch in zip(corners, x.wheels, fz, drives, brakes, holds, stance.patches,
+        for (px, py, axle), state, f, drive, brake, holding, patch in zip(corners, x.wheels, fz, drives, brakes, holds, stance.patches,
                                                                        strict=True):
             c, s = (cos_d, sin_d) if axle.front else (1.0, 0.0)
             radius = q.radius - f * axle.compliance
             contact = self._tyre.forces(q.tyre, Wheel(axle.front, x.vx - yaw_rate * py, x.vy + yaw_rate * px, c, s, state.omega, f, radius,
-                                                      state, patch, held, any_locked, side=-1.0 if len(wheels) % 2 else 1.0))
+                                                      state, patch, holding, any_locked, side=-1.0 if len(wheels) % 2 else 1.0))
             wheel = self.spin(m, contact, state.omega, radius, q.inertia, drive, brake, h)
             gx, gy = wheel.fx * c - contact.fy * s, wheel.fx * s + contact.fy * c
             total = [t + g for t, g in zip(total, (gx, gy, px * gy - py * gx + contact.mz))]

@@ -15,8 +15,8 @@ from lfdm_ros.msg import DriverCommand, Posterior, VehicleState
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import given, publishes, subscribes
-from lfdm_ros.ros.grid_map import known_message
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, KNOWN, ground_of
+from lfdm_ros.ros.grid_map import friction_message
+from lfdm_ros.ros.grounds import FRICTION_MAP, GROUND, GROUND_SEED, ground_of
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import draws_of, measured_values
@@ -56,8 +56,8 @@ class GroundLearner(Component):
         subscribes("odom", Odometry, qos.STATE, "the state that friction is estimated from", when=_LEARNS & given("odometry")),
         subscribes("control/command", DriverCommand, qos.COMMAND, "the vehicle's commands", when=_LEARNS),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to feel by", when=_LEARNS & given("take_posterior")),
-        publishes(KNOWN, GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value, samples of that; "
-                                               "stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),
+        publishes(FRICTION_MAP, GridMap, qos.LATCHED, "friction by place: its median, mean and deviation of its latent value, samples of "
+                  "that; stamped as the state up to which the drive is in it", when=_LEARNS, sole=True),
     )
 
     def configure(self) -> None:
@@ -71,7 +71,7 @@ class GroundLearner(Component):
         self._learning = LearningProcess(
             Task(self._prior_ground, settings, value("model"), value("publish_period")), Calibrated.of(self._vehicle),
             Share(value("max_cores"), value("priority")), max(1, round(value("backlog") / _STRETCH)))
-        self._publisher = self.publisher(KNOWN)
+        self._publisher = self.publisher(FRICTION_MAP)
         self.connect({"vehicle/state": self._on_state, "odom": self._on_state, "control/command": self._on_command,
                       "posterior": self._on_posterior})
         if value("learn_ground"):
@@ -90,7 +90,7 @@ class GroundLearner(Component):
         self._learning.close()
 
     def summary(self) -> dict[str, Any]:
-        return {"ground_windows_felt": self._learning.told.felt, "ground_windows_kept": self._learning.told.kept,
+        return {"ground_windows_felt": self._learning.last_update.felt, "ground_windows_kept": self._learning.last_update.stored,
                 "ground_stretches_dropped": self._learning.dropped, "ground_maps": self._maps}
 
     @while_active
@@ -126,19 +126,19 @@ class GroundLearner(Component):
         if self._learning.failed:
             self.get_logger().error(f"the process that learns has died: {self._learning.failed}", throttle_duration_sec=5.0)
 
-    def _publish(self, known: Any, stamp_ns: int) -> None:
-        self._publisher.publish(known_message(known, self._segmenter.frame, stamp_ns))
+    def _publish(self, friction_map: Any, stamp_ns: int) -> None:
+        self._publisher.publish(friction_message(friction_map, self._segmenter.frame, stamp_ns))
         self._maps += 1
 
     def diagnose(self) -> Diagnosis:
         if self.state != "active" or not self.value("learn_ground"):
             return OK, self.state if self.value("learn_ground") else "does not learn", {}
-        learning, update, drive = self._learning, self._learning.told, self._segmenter
+        learning, update, drive = self._learning, self._learning.last_update, self._segmenter
         behind = learning.waiting * _STRETCH
-        values = {"windows_felt": update.felt, "windows_silent": update.silent, "windows_kept": update.kept, "maps": self._maps,
+        values = {"windows_felt": update.felt, "windows_silent": update.silent, "windows_kept": update.stored, "maps": self._maps,
                   "behind": behind, "dropped": learning.dropped * _STRETCH, "posterior_version": self._posterior_version,
                   "stretches_refused": learning.refused, "last_stretch_refused": learning.last_refusal, "restarts": learning.restarts,
-                  "frame": drive.frame, **{f"interrupted.{what}": count for what, count in drive.interruptions.items()}}
+                  "frame": drive.frame, **{f"interrupted.{reason}": count for reason, count in drive.interruptions.items()}}
         states, dropped = self.increase("states", self._states), self.increase("dropped", learning.dropped)
         if learning.failed:
             return ERROR, f"the process that learns has died: {learning.failed}", values
@@ -146,4 +146,4 @@ class GroundLearner(Component):
             return WARN, f"{dropped * _STRETCH:g} s of the drive dropped, {behind:g} s behind", values
         if not states:
             return WARN, f"no state on {'odom' if self.value('odometry') else self.value('state_topic')} in the last second", values
-        return OK, f"{update.felt} windows felt, {update.kept} of them kept, {behind:g} s behind", values
+        return OK, f"{update.felt} windows felt, {update.stored} of them kept, {behind:g} s behind", values

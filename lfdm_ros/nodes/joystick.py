@@ -48,8 +48,8 @@ class JoystickOperator(ManualControl):
 
     @while_active
     def diagnose(self) -> Diagnosis:
-        held = self._joystick.holds(time.monotonic())
-        values = {"messages": self._received, "held": held}
+        engaged = self._joystick.holds(time.monotonic())
+        values = {"messages": self._received, "held": engaged}
         if not self._received:
             return WARN, "nothing yet on joy", values
-        return (OK, "driving", values) if held else (WARN, "nobody holds the button, or joy has fallen silent", values)
+        return (OK, "driving", values) if engaged else (WARN, "nobody holds the button, or joy has fallen silent", values)

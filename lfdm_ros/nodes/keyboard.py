@@ -46,5 +46,5 @@ class KeyboardOperator(ManualControl):
     def diagnose(self) -> Diagnosis:
         command = self.command
         values = {"steering": command.steering, "throttle": command.throttle, "brake": command.brake, "reverse": self._keyboard.reverse}
-        held = self._keyboard.holds(time.monotonic())
-        return (OK, "driving", values) if held else (WARN, "no key is pressed: braking", values)
+        engaged = self._keyboard.holds(time.monotonic())
+        return (OK, "driving", values) if engaged else (WARN, "no key is pressed: braking", values)

@@ -27,7 +27,7 @@ from lfdm_ros.perception.tracker import TRACKER
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, while_active
 from lfdm_ros.ros.endpoints import When, given, publishes, subscribes
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, LEARN_GROUND, SUBSCRIBES_FRICTION_MAP, planned_on
 from lfdm_ros.ros.markers import PLAN, ROUTE, Picture
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
@@ -69,7 +69,7 @@ class MpcController(piloted.Calibratable, piloted.PilotedComponent):
         subscribes("control/command", DriverCommand, qos.NEWEST, "the command that the vehicle got", in_lockstep=qos.COMMAND,
               when=given("shared")),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to drive by", when=given("take_posterior")),
-        SUBSCRIBES_KNOWN,
+        SUBSCRIBES_FRICTION_MAP,
         publishes("autonomy/command", DriverCommand, qos.COMMAND, "steering and pedals", sole=True),
         publishes("autonomy/ackermann", AckermannDriveStamped, qos.COMMAND, "the same as angle and speed",
                   when=When("a vehicle whose `max_road_wheel_angle` is known", lambda value: _LOCK in load_vehicle(

@@ -29,8 +29,8 @@ from lfdm_ros.perception.transform_tree import TransformTree
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.component import Component, refusing, while_active
 from lfdm_ros.ros.endpoints import Endpoint, given, subscribes, unless
-from lfdm_ros.ros.grid_map import read_known
-from lfdm_ros.ros.grounds import KNOWN
+from lfdm_ros.ros.grid_map import read_friction
+from lfdm_ros.ros.grounds import FRICTION_MAP
 from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, measured_values, path_task, scan_of
@@ -213,7 +213,7 @@ class Calibratable(Component):
 
     def _take_calibrations(self) -> None:
         self._posterior, self._maps = Posterior(), 0
-        self.connect({"posterior": self._on_posterior, KNOWN: self._on_friction_map})
+        self.connect({"posterior": self._on_posterior, FRICTION_MAP: self._on_friction_map})
 
     def _go_by(self, posterior: Posterior) -> None:
         """Sets the vehicle by a posterior, on the ground as known now. Raises InputError."""
@@ -229,7 +229,7 @@ class Calibratable(Component):
 
     @refusing("ground")
     def _on_friction_map(self, message: GridMap) -> None:
-        self._on_ground.set_friction(read_known(message, self.pilot.frame or ODOM_FRAME), self.SAMPLES)
+        self._on_ground.set_friction(read_friction(message, self.pilot.frame or ODOM_FRAME), self.SAMPLES)
         self._go_by(self._posterior)
         self._maps += 1
 

@@ -22,7 +22,7 @@ from lfdm_ros.ros.component import ERROR, OK, WARN, Component, Diagnosis, while_
 from lfdm_ros.ros.endpoints import serves
 from lfdm_ros.ros.parameters import Parameter, by_name, ros_parameter
 from lfdm_ros.ros.runtime import Runtime, exit_status
-from lfdm_ros.ros.topics import find_topic, is_wanted
+from lfdm_ros.ros.topics import find_topic, is_selected
 
 # Samples queued by the middleware for a slow recorder.
 _DEPTH = 10_000
@@ -208,7 +208,7 @@ class Recorder(Component):
         if not self._records:
             return
         for topic, types in self.get_topic_names_and_types():
-            if topic in self._recorded or topic in self._unknown or not is_wanted(
+            if topic in self._recorded or topic in self._unknown or not is_selected(
                     topic, self._selected, self._excluded, self.get_namespace()):
                 continue
             try:

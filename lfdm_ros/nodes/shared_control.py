@@ -28,7 +28,7 @@ from lfdm_ros.perception.tracker import TRACKER
 from lfdm_ros.ros import plan_messages, qos
 from lfdm_ros.ros.component import ERROR, OK, WARN, Diagnosis, refusing, while_active
 from lfdm_ros.ros.endpoints import given, publishes, serves, subscribes
-from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, LEARN_GROUND, SUBSCRIBES_KNOWN, planned_on
+from lfdm_ros.ros.grounds import GROUND, GROUND_SEED, LEARN_GROUND, SUBSCRIBES_FRICTION_MAP, planned_on
 from lfdm_ros.ros.markers import Picture, mixed
 from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, VEHICLE, VEHICLE_CHANGES, Parameter, seed_of, vehicle_of
@@ -98,7 +98,7 @@ class SharedControl(piloted.Calibratable):
         subscribes("scan", LaserScan, qos.SENSOR, "obstacles", in_lockstep=qos.STATE), piloted.SUBSCRIBES_RADAR, piloted.SUBSCRIBES_REAR,
         *piloted.task_endpoints(),
         subscribes("posterior", Posterior, qos.LATCHED, "parameters to go by", when=given("take_posterior")),
-        SUBSCRIBES_KNOWN,
+        SUBSCRIBES_FRICTION_MAP,
         publishes("control/command", DriverCommand, qos.COMMAND, "the two as one", sole=True),
         publishes("shared_control/status", SharedControlStatus, qos.STATE, "k, the threat, and why"),
         publishes("shared_control/markers", MarkerArray, qos.STATUS, "k, threat and risk in words, above the vehicle, for RViz"),

@@ -29,8 +29,8 @@ _TWIST = ("vx", "vy", None, "roll_rate", "pitch_rate", "yaw_rate")
 _ATTITUDE, _GYRO, _ACCELEROMETER = _POSE[3:], _TWIST[3:], ("ax", "ay", None)
 
 
-def _measures(what: str, *channels: str | None) -> When:
-    return When(f"noise of {what}", lambda value: any(value(_NOISE + name) > 0.0 for name in channels if name))
+def _measures(quantity: str, *channels: str | None) -> When:
+    return When(f"noise of {quantity}", lambda value: any(value(_NOISE + name) > 0.0 for name in channels if name))
 
 
 class StateSensor(Component):

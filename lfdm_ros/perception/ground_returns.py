@@ -48,14 +48,14 @@ class GroundAware:
     def of_ground(self, scan: Scan, x: float, y: float, yaw: float) -> np.ndarray:
         """Marks the returns (n,) of the ground, from a pose of the vehicle [m, rad]."""
         found = np.zeros(len(scan.ranges), bool)
-        seen = np.flatnonzero(np.isfinite(scan.ranges) & (scan.ranges >= scan.range_min) & (scan.ranges <= scan.range_max))
-        if len(seen):
-            angles = scan.angle_min + scan.angle_increment * seen
+        hits = np.flatnonzero(np.isfinite(scan.ranges) & (scan.ranges >= scan.range_min) & (scan.ranges <= scan.range_max))
+        if len(hits):
+            angles = scan.angle_min + scan.angle_increment * hits
             beams = np.column_stack([np.cos(angles), np.sin(angles)])
             eye, ways = rays(self._mount, beams, (x, y, yaw), *self._heights.attitude(x, y, yaw))
-            places = eye + scan.ranges[seen, None] * ways
+            places = eye + scan.ranges[hits, None] * ways
             ground = self._heights.at(places[:, 0], places[:, 1])[0] - float(self._heights.at(x, y)[0])
-            found[seen] = places[:, 2] - ground <= LOW + LEANS * scan.ranges[seen]
+            found[hits] = places[:, 2] - ground <= LOW + LEANS * scan.ranges[hits]
         return found
 
     def add_radar(self, scan: RadarScan, mount: Mount, pose: Triple, velocity: Triple) -> None:

@@ -86,7 +86,7 @@ class Circles:
 
 
 _NUMBERS, _FLAGS = np.empty(0), np.empty(0, bool)
-_NOTHING = Circles(_NUMBERS, _NUMBERS, _NUMBERS, np.empty(0, np.int64), _FLAGS, _FLAGS, _FLAGS, _FLAGS, _FLAGS, _NUMBERS, _NUMBERS,
+_NO_CIRCLES = Circles(_NUMBERS, _NUMBERS, _NUMBERS, np.empty(0, np.int64), _FLAGS, _FLAGS, _FLAGS, _FLAGS, _FLAGS, _NUMBERS, _NUMBERS,
                    _NUMBERS)
 
 
@@ -97,28 +97,28 @@ def circles_of(scan: Scan, x: float, y: float, yaw: float, settings: GroupingSet
     a body beyond its last return.
     """
     ranges, increment = scan.ranges, abs(scan.angle_increment)
-    seen = np.flatnonzero((ranges >= scan.range_min) & (ranges <= scan.range_max))  # false for nan and inf
-    if not len(seen):
-        return _NOTHING
+    hits = np.flatnonzero((ranges >= scan.range_min) & (ranges <= scan.range_max))  # false for nan and inf
+    if not len(hits):
+        return _NO_CIRCLES
     full = is_full_circle(scan)
-    seen, joined, supported = _connect(ranges, seen, increment, full, settings)
-    r, beams = ranges[seen], len(ranges)
-    first = np.empty(len(seen), bool)
+    hits, joined, supported = _connect(ranges, hits, increment, full, settings)
+    r, beams = ranges[hits], len(ranges)
+    first = np.empty(len(hits), bool)
     first[0], first[1:] = True, ~joined[:-1]
     starts = np.flatnonzero(first)
     group = np.cumsum(first) - 1
     ends = np.empty_like(starts)
-    ends[:-1], ends[-1] = starts[1:] - 1, len(seen) - 1
+    ends[:-1], ends[-1] = starts[1:] - 1, len(hits) - 1
     count = ends - starts + 1
     lone = (count == 1) & ~supported[starts]
 
     # An end is clear if the adjacent beam has a larger range, or no return.
-    left, right = seen[starts] - 1, seen[ends] + 1
+    left, right = hits[starts] - 1, hits[ends] + 1
     inside = (left >= 0) & (right < beams) | full
     reach = _NEAR_LIMIT * scan.range_max
     partial = ~((ranges[left] > r[starts]) & (ranges[right % beams] > r[ends]) & inside & (np.maximum(r[starts], r[ends]) < reach))
 
-    angle = yaw + scan.angle_min + scan.angle_increment * seen
+    angle = yaw + scan.angle_min + scan.angle_increment * hits
     px, py = r * np.cos(angle), r * np.sin(angle)  # from the sensor, in the world's axes
     arc, ax, ay, a_radius = _arcs(px, py, starts, ends, count, group, settings)
 
@@ -160,16 +160,16 @@ def is_full_circle(scan: Scan) -> bool:
     return len(scan.ranges) * increment > 2.0 * np.pi - 0.5 * increment
 
 
-def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
+def _connect(ranges: np.ndarray, hits: np.ndarray, increment: float, full: bool,
              settings: GroupingSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Marks the returns that are in one group with the next (n,), and those with a near return at an adjacent beam (n,).
 
-    The beams with returns, `seen`, are returned rotated so that no group extends from the last to the first.
+    The beams with returns, `hits`, are returned rotated so that no group extends from the last to the first.
     """
-    following = np.roll(seen, -1)
-    step = following - seen
+    following = np.roll(hits, -1)
+    step = following - hits
     step[-1] += len(ranges)
-    r, r_next = ranges[seen], ranges[following]
+    r, r_next = ranges[hits], ranges[following]
     spread = increment * step
     near = np.minimum(r, r_next)
     distance = np.sqrt((r - r_next) ** 2 + 4.0 * r * r_next * np.sin(0.5 * spread) ** 2)
@@ -180,7 +180,7 @@ def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
     if not adjacent.all():
         # Lost beams between two returns are no evidence; a beam without return is a gap.
         open_before = np.cumsum(np.isposinf(ranges))
-        opened = open_before[following] - open_before[seen]
+        opened = open_before[following] - open_before[hits]
         opened[-1] += open_before[-1]
         joined &= (opened == 0) & (step <= _LOST_BEAMS)
         if not full:
@@ -199,8 +199,8 @@ def _connect(ranges: np.ndarray, seen: np.ndarray, increment: float, full: bool,
     if joined[-1]:
         gaps = np.flatnonzero(~joined)
         turn = gaps[0] + 1 if len(gaps) else 0
-        seen, joined, supported = np.roll(seen, -turn), np.roll(joined, -turn), np.roll(supported, -turn)
-    return seen, joined, supported
+        hits, joined, supported = np.roll(hits, -turn), np.roll(joined, -turn), np.roll(supported, -turn)
+    return hits, joined, supported
 
 
 def _arcs(px: np.ndarray, py: np.ndarray, starts: np.ndarray, ends: np.ndarray, count: np.ndarray, group: np.ndarray,

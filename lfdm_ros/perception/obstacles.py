@@ -116,7 +116,7 @@ class Obstacles:
         return self.moving if self.suspected is None else self.moving | (self.suspected != 0.0).any(axis=1)
 
     @property
-    def hardly_seen(self) -> np.ndarray:
+    def tentative(self) -> np.ndarray:
         """Mask of the small obstacles with few detections (n,); none if not known."""
         return np.zeros(len(self.radii), bool) if self.new is None else self.new
 
@@ -132,9 +132,9 @@ class Obstacles:
         """Returns motion hypotheses: moving and suspected obstacles keep their velocity; those slower than `halting` [m/s], or new, are
         added a second time, static at their present place, new ones larger by `room` [m]."""
         goes_on = self.velocities if self.suspected is None else self.velocities + self.suspected
-        speed, new = np.hypot(*goes_on.T), self.hardly_seen
+        speed, new = np.hypot(*goes_on.T), self.tentative
         halts = np.flatnonzero(new | (speed > 0.0) & (speed < halting))
         return self.with_standing(self.centres[halts], self.radii[halts] + room * new[halts], goes_on)
 
 
-NOTHING = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)
+NO_OBSTACLES = Obstacles(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2)), -math.inf)

@@ -55,5 +55,5 @@ def find_jump(before: np.ndarray, now: np.ndarray) -> PoseJump | None:
         off = np.hypot(*(q - found.moved(p)))
         agree = off < AGREE
     assert found is not None
-    way = np.median(np.hypot(*(found.moved(p) - p)[:, agree])) if agree.sum() >= max(LEAST, 0.5 * len(mutual)) else 0.0
-    return found if way > max(MIN_JUMP, 3.0 * float(np.sqrt(np.mean(off[agree] ** 2)))) else None
+    displacement = np.median(np.hypot(*(found.moved(p) - p)[:, agree])) if agree.sum() >= max(LEAST, 0.5 * len(mutual)) else 0.0
+    return found if displacement > max(MIN_JUMP, 3.0 * float(np.sqrt(np.mean(off[agree] ** 2)))) else None

@@ -76,7 +76,7 @@ class _T(IntEnum):
     ANCHOR_X = 8  # position of the first detection, or of coming to rest [m]
     ANCHOR_Y = 9
     REACH = 10  # largest detected extent [m]
-    SEEN = 11  # stamp of the last detection [s]
+    LAST_DETECTED = 11  # stamp of the last detection [s]
     SIGHTINGS = 12
     FREE = 13  # consecutive scans with free beams through it
     STREAK = 14  # consecutive scans that contradict its classification, static or moving
@@ -115,13 +115,13 @@ _SMALL = 0.3  # [m] half extent below which the detected middle does not depend 
 _PARTED = 1.5  # ratio of an earlier radius to the complete one above which the earlier one covered two bodies
 # A small static obstacle is suspected of moving from a speed [m/s], its significance in standard deviations and a distance [m] on, up to a
 # size [m], after a number of detections; it soon counts as moving, or as standing.
-_SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_WAY, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
+_SUSPECT_SPEED, _SUSPECT_SIGMAS, _SUSPECT_DISTANCE, _SUSPECT_REACH, _SUSPECT_SIGHTINGS = 0.6, 2.5, 0.2, 0.7, 3.0
 _SUSPECT_FASTEST = 6.0  # [m/s] largest plausible speed of a small obstacle; parts of surfaces may appear faster
 _JUMPS_APART, _STANDING = 1.0, 64  # [s] between two jumps of the pose, and number of nearest obstacles used to detect one
 _COMING = 0.6  # [s] after the advance of an end for which a larger obstacle is suspected of moving
 _GOES_ON = 3.0  # [s] after coming to rest within which a small obstacle may resume its motion
 _NEW_SIGHTINGS = 4.0
-_KNOWN_SPEED_SD = 3.0  # [m/s] largest deviation of the velocity of an occluded obstacle that is tracked on
+_MAX_OCCLUDED_SPEED_SD = 3.0  # [m/s] largest deviation of the velocity of an occluded obstacle that is tracked on
 _APART, _PART_SPEED_SD = 0.5, 1.0  # [m] from a moving obstacle within which a new one is part of it; deviation of its velocity [m/s]
 _SAME_TIME, _MAX_RETURNS = 0.2, 512  # [s] and number of the nearest returns of a radar that count
 _NEW = 0.5  # of the beam spacing: beams nearer to previous ones add no information on the ends
@@ -142,28 +142,28 @@ class _Look:
 
     scan: Scan
     sensor: _Sensor
-    seen: Circles
+    circles: Circles
     returns: np.ndarray
     bodies: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
     @classmethod
-    def of(cls, scan: Scan, sensor: _Sensor, seen: Circles) -> _Look:
+    def of(cls, scan: Scan, sensor: _Sensor, circles: Circles) -> _Look:
         x, y, yaw = sensor
         beams = np.flatnonzero((scan.ranges >= scan.range_min) & (scan.ranges <= scan.range_max))
         angles = yaw + scan.angle_min + scan.angle_increment * beams
         returns = np.column_stack([x + scan.ranges[beams] * np.cos(angles), y + scan.ranges[beams] * np.sin(angles)])
-        parts = np.flatnonzero((seen.body >= 0) & ~seen.frame)
-        low, high = np.full((len(seen.x), 2), np.inf), np.full((len(seen.x), 2), -np.inf)
+        parts = np.flatnonzero((circles.body >= 0) & ~circles.frame)
+        low, high = np.full((len(circles.x), 2), np.inf), np.full((len(circles.x), 2), -np.inf)
         bodies = np.full(len(returns), -1)
         if len(parts) and len(returns):
-            depth = np.hypot(returns[:, :1] - seen.x[parts], returns[:, 1:] - seen.y[parts]) - seen.radius[parts]
+            depth = np.hypot(returns[:, :1] - circles.x[parts], returns[:, 1:] - circles.y[parts]) - circles.radius[parts]
             inside = np.flatnonzero(depth.min(axis=1) <= 0.0)
-            bodies[inside] = seen.body[parts[depth[inside].argmin(axis=1)]]
+            bodies[inside] = circles.body[parts[depth[inside].argmin(axis=1)]]
             np.minimum.at(low, bodies[inside], returns[inside])
             np.maximum.at(high, bodies[inside], returns[inside])
-        return cls(scan, sensor, seen, returns, bodies, low, high)
+        return cls(scan, sensor, circles, returns, bodies, low, high)
 
     def heading(self, body: int) -> tuple[float, float]:
         """Returns the heading [rad] of a body's outline, or across it, and its standard deviation; inf if there is none."""
@@ -234,10 +234,10 @@ class ObstacleTracker:
         sensor = (x + cos * mount.x - sin * mount.y, y + sin * mount.x + cos * mount.y, yaw + mount.yaw)
 
         scan = within(scan, st.horizon)
-        seen = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
+        circles = circles_of(scan, *sensor, st).nearest(x, y, 2 * st.max_tracks)
         tracks = _predict(old, elapsed, st)
         # A motion that continues over scans is no jump: all visible traffic may drive in one direction.
-        jump = find_jump(*_standing(tracks, seen, sensor)) if scan.stamp - self._jumped > _JUMPS_APART else None
+        jump = find_jump(*_standing(tracks, circles, sensor)) if scan.stamp - self._jumped > _JUMPS_APART else None
         if jump is not None:
             self._jumped = scan.stamp
             for x_row in (_T.X, _T.CX, _T.ANCHOR_X):
@@ -245,22 +245,22 @@ class ObstacleTracker:
             for x_row in (_T.VX, _T.LAST_VX):
                 tracks[x_row:x_row + 2] = jump.turned(tracks[x_row:x_row + 2])
             self._looks.clear()
-        track, found = _associate(tracks, seen, st)
-        bearing = np.arctan2(seen.y - sensor[1], seen.x - sensor[0]) - sensor[2]
+        track, found = _associate(tracks, circles, st)
+        bearing = np.arctan2(circles.y - sensor[1], circles.x - sensor[0]) - sensor[2]
         while self._looks and (back or scan.stamp - self._looks[0].scan.stamp > _COMPARED + 1e-6):
             self._looks.popleft()
-        now = _Look.of(scan, sensor, seen)
+        now = _Look.of(scan, sensor, circles)
         _correct(tracks, track, now, found, bearing[found], self._looks or [now], st)
         self._looks.append(now)
         # The circles of a frame move as it does.
-        of_body = np.zeros((len(_OF_BODY), len(seen.x) + 1))  # the last column: without body
+        of_body = np.zeros((len(_OF_BODY), len(circles.x) + 1))  # the last column: without body
         of_body[5:7] = st.speed_sd ** 2
         of_body[:, found] = tracks[_OF_BODY][:, track]
         of_body[:2] *= of_body[2]
-        tracks = tracks[:, _retained(tracks, track, seen, scan, sensor, (x, y, cos, sin), st)]
-        new = np.ones(len(seen.x), bool)
+        tracks = tracks[:, _retained(tracks, track, circles, scan, sensor, (x, y, cos, sin), st)]
+        new = np.ones(len(circles.x), bool)
         new[found] = False
-        begun = _begin(seen, of_body, np.flatnonzero(new), bearing[new], tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
+        begun = _begin(circles, of_body, np.flatnonzero(new), bearing[new], tracks[_T.THING].max(initial=0.0) + 1.0, scan.stamp, st)
         _inherit(begun, tracks)
         tracks = np.concatenate([tracks, begun], axis=1)
 
@@ -337,11 +337,12 @@ def _check_pose(x: float, y: float, yaw: float) -> None:
 def _suspected(t: np.ndarray, stamp: float) -> np.ndarray:
     """Returns the velocities (n, 2) [m/s] of static tracks t (_ROWS, n) that are suspected of moving at a stamp [s]: small ones in apparent
     or resumed motion, and those with an advanced end; 0 for all others."""
-    way = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
+    displacement = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
     least = np.maximum(_SUSPECT_SPEED, _SUSPECT_SIGMAS * np.sqrt(np.maximum(_mean_variance(t, 2), 0.0)))
     small = (t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.REACH] < _SUSPECT_REACH)
     speed = np.hypot(t[_T.VX], t[_T.VY])
-    may = small & (t[_T.SIGHTINGS] >= _SUSPECT_SIGHTINGS) & (way > _SUSPECT_WAY) & (speed > least) & (speed < _SUSPECT_FASTEST)
+    may = small & (t[_T.SIGHTINGS] >= _SUSPECT_SIGHTINGS) & (displacement > _SUSPECT_DISTANCE)
+    may &= (speed > least) & (speed < _SUSPECT_FASTEST)
     goes_on = small & (t[_T.RESTED] > stamp - _GOES_ON)
     velocities = np.where(may, t[_T.VX:_T.VY + 1], np.where(goes_on, t[_T.LAST_VX:_T.LAST_VY + 1], 0.0))
     for body in np.flatnonzero((t[_T.MOVING] == 0.0) & (t[_T.BODY] > 0.0) & (t[_T.CAME] > stamp - _COMING)):
@@ -363,9 +364,9 @@ def _predict(old: np.ndarray, elapsed: float, st: TrackerSettings) -> np.ndarray
     moving = tracks[_T.MOVING]
     angle, velocity = elapsed * tracks[_T.TURN], tracks[_T.VX:_T.VY + 1]
     (ahead, aside), c, s = arc(np.full_like(angle, elapsed), angle), np.cos(angle), np.sin(angle)
-    way = ahead * velocity + aside * _to_the_left(velocity)
-    tracks[:2] += way  # also of a static track: by the velocity that its filter tests
-    tracks[_T.CX:_T.CY + 1] += moving * way
+    displacement = ahead * velocity + aside * _to_the_left(velocity)
+    tracks[:2] += displacement  # also of a static track: by the velocity that its filter tests
+    tracks[_T.CX:_T.CY + 1] += moving * displacement
     velocity[:] = c * velocity + s * _to_the_left(velocity)
     # Velocity and turn rate as random walks.
     p, q = _covariance(tracks), st.acceleration_sd ** 2 * elapsed
@@ -422,27 +423,27 @@ def _measure(t: np.ndarray, h: np.ndarray, innovation: np.ndarray, variance: np.
     p -= gain[:, None] * ph
 
 
-def _standing(tracks: np.ndarray, seen: Circles, sensor: _Sensor) -> tuple[np.ndarray, np.ndarray]:
+def _standing(tracks: np.ndarray, circles: Circles, sensor: _Sensor) -> tuple[np.ndarray, np.ndarray]:
     """Returns the positions (2, n), (2, m) [m] of the nearest static tracks, and of the bodies detected completely now."""
     still = np.flatnonzero((tracks[_T.MOVING] == 0.0) & (tracks[_T.BODY] > 0.0) & (tracks[_T.SIGHTINGS] > 2.0))
-    whole = np.flatnonzero((seen.body == np.arange(len(seen.x))) & ~seen.partial)
+    whole = np.flatnonzero((circles.body == np.arange(len(circles.x))) & ~circles.partial)
     before, now = (places[:, np.argsort(np.hypot(places[0] - sensor[0], places[1] - sensor[1]))[:_STANDING]]
-                   for places in (tracks[_T.CX:_T.CY + 1, still], np.array([seen.x[whole], seen.y[whole]])))
+                   for places in (tracks[_T.CX:_T.CY + 1, still], np.array([circles.x[whole], circles.y[whole]])))
     return before, now
 
 
-def _associate(tracks: np.ndarray, seen: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
+def _associate(tracks: np.ndarray, circles: Circles, st: TrackerSettings) -> tuple[np.ndarray, np.ndarray]:
     """Returns pairs of indices into tracks and circles (k,), one to one, of least total distance within the gates."""
     candidates = np.flatnonzero(tracks[_T.BODY])
-    bodies = np.flatnonzero(seen.body == np.arange(len(seen.x)))
+    bodies = np.flatnonzero(circles.body == np.arange(len(circles.x)))
     if not len(candidates) or not len(bodies):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     chosen = tracks[:, candidates]
-    dx = chosen[_T.X][:, None] - seen.x[bodies]
-    dy = chosen[_T.Y][:, None] - seen.y[bodies]
+    dx = chosen[_T.X][:, None] - circles.x[bodies]
+    dy = chosen[_T.Y][:, None] - circles.y[bodies]
     square = dx * dx + dy * dy
     # The detected middle may jump within the body between views.
-    gate = 9.0 * (_mean_variance(chosen)[:, None] + _position_variance(seen, bodies, st)) + 0.25 * chosen[_T.REACH][:, None] ** 2
+    gate = 9.0 * (_mean_variance(chosen)[:, None] + _position_variance(circles, bodies, st)) + 0.25 * chosen[_T.REACH][:, None] ** 2
     gate = np.minimum(gate, st.gate ** 2)
     # Missing pairs cost as much as the largest gate: an additional pair must not shift the tracks of a whole row of obstacles by one.
     allowed = square < gate
@@ -498,15 +499,15 @@ def _take_returns(tracks: np.ndarray, which: np.ndarray, scan: RadarScan, motion
     tracks[:, hit] = t
 
 
-def _position_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
+def _position_variance(circles: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
     """Returns the variance of the middle [m2]: larger for partial detections, whose middle depends on the view."""
-    extent = seen.extent[which]
-    return np.where(seen.partial[which], extent * extent + 0.25 * st.scale**2, 0.0625 * extent * extent + 4e-4)
+    extent = circles.extent[which]
+    return np.where(circles.partial[which], extent * extent + 0.25 * st.scale**2, 0.0625 * extent * extent + 4e-4)
 
 
-def _look_variance(seen: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
+def _look_variance(circles: Circles, which: np.ndarray, st: TrackerSettings) -> np.ndarray:
     """Returns the variance of a circle's middle along each axis by one detection [m2]: from range noise and beam spacing."""
-    return np.where(seen.arc[which], (2.0 * st.noise_sd) ** 2, st.noise_sd ** 2 + seen.blur[which] ** 2)
+    return np.where(circles.arc[which], (2.0 * st.noise_sd) ** 2, st.noise_sd ** 2 + circles.blur[which] ** 2)
 
 
 def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarray, bearing: np.ndarray, looks: Sequence[_Look],
@@ -514,32 +515,33 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     """Updates the tracks `track` in place by the circles `found`, at a bearing [rad] each, all (k,); looks: earlier ones, oldest first."""
     if not len(track):
         return
-    scan, sensor, seen = now.scan, now.sensor, now.seen
+    scan, sensor, circles = now.scan, now.sensor, now.circles
     t = tracks[:, track]
-    arc, partial = seen.arc[found], seen.partial[found]
-    x, y, radius = seen.x[found], seen.y[found], seen.radius[found]
+    arc, partial = circles.arc[found], circles.partial[found]
+    x, y, radius = circles.x[found], circles.y[found], circles.radius[found]
     # A partial detection of a circle known completely locates that circle, not its own middle.
-    inner = (t[_T.ARC] > 0.0) & ~arc & ~seen.frame[found] & (np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3 * st.scale)
+    contained = np.hypot(x - t[_T.CX], y - t[_T.CY]) + radius < t[_T.RADIUS] + 0.3 * st.scale
+    inner = (t[_T.ARC] > 0.0) & ~arc & ~circles.frame[found] & contained
     x, y, radius, excess = (np.where(inner, t[row], now) for row, now in (
-        (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, seen.excess[found])))
+        (_T.CX, x), (_T.CY, y), (_T.RADIUS, radius), (_T.EXCESS, circles.excess[found])))
 
     # Any part of a moving body may be visible: as it becomes occluded, the remaining part appears to slow down.
     less = np.where(partial & (t[_T.MOVING] > 0.0), np.maximum(t[_T.REACH] - radius, 0.0), 0.0)
-    variance = _position_variance(seen, found, st) + less * less
+    variance = _position_variance(circles, found, st) + less * less
     pxx, ex, ey = _mean_variance(t), x - t[_T.X], y - t[_T.Y]
-    for axis, seen_there in ((0, x), (1, y)):
-        _measure(t, _OF_STATE[axis], seen_there - t[axis], variance)
+    for axis, measured in ((0, x), (1, y)):
+        _measure(t, _OF_STATE[axis], measured - t[axis], variance)
 
     turned = _take_headings(t, found, now, scan.stamp)
     came, partly = _take_advance(t, found, now, looks, st, turned)
-    _take_look(t, (x, y, radius, excess), _look_variance(seen, found, st), bearing, inner,
-               ~partial & ~seen.frame[found] & (arc | (radius - excess < st.scale * _SMALL)), arc, abs(scan.angle_increment))
-    t[_T.ARC], t[_T.FRAME] = arc | inner, seen.frame[found]
+    _take_look(t, (x, y, radius, excess), _look_variance(circles, found, st), bearing, inner,
+               ~partial & ~circles.frame[found] & (arc | (radius - excess < st.scale * _SMALL)), arc, abs(scan.angle_increment))
+    t[_T.ARC], t[_T.FRAME] = arc | inner, circles.frame[found]
     # Now separated from a neighbour it was merged with: measure its motion by its own size from now on.
     parted = arc & ~partial & (t[_T.REACH] > _PARTED * radius)
     t[_T.ANCHOR_X], t[_T.ANCHOR_Y] = np.where(parted, x, t[_T.ANCHOR_X]), np.where(parted, y, t[_T.ANCHOR_Y])
     t[_T.REACH] = np.where(parted, radius, np.maximum(t[_T.REACH], radius))
-    t[_T.SEEN] = scan.stamp
+    t[_T.LAST_DETECTED] = scan.stamp
     t[_T.SIGHTINGS] += 1.0
     t[_T.FREE] = 0.0
     t[_T.DOUBTFUL] = 0.0
@@ -547,7 +549,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     moving = t[_T.MOVING] > 0.0
     speed = np.hypot(t[_T.VX], t[_T.VY])
     travelled = np.hypot(t[_T.X] - t[_T.ANCHOR_X], t[_T.Y] - t[_T.ANCHOR_Y])
-    starts = ~moving & (speed > st.moving_speed) & _moves(t) & (travelled > _SUSPECT_WAY)
+    starts = ~moving & (speed > st.moving_speed) & _moves(t) & (travelled > _SUSPECT_DISTANCE)
     # A part with an occluded or lost end may slide along the body.
     slow = np.flatnonzero(starts & (partial | (travelled <= np.where(arc, 0.5, 1.5) * t[_T.REACH] + 6.0 * st.noise_sd)))
     starts[slow[partly[slow]]] &= came[slow[partly[slow]]]
@@ -570,7 +572,7 @@ def _correct(tracks: np.ndarray, track: np.ndarray, now: _Look, found: np.ndarra
     comes = ~moving & (t[_T.CAME] > scan.stamp - _COMING)
     t[_T.STREAK] = np.where(starts | stops, t[_T.STREAK] + 1.0, np.where(comes, t[_T.STREAK], 0.0))
     # Alternating detections of small bodies, of one or two returns, may look like motion.
-    needed = np.where(seen.weak[found], st.weak_scans, st.moving_scans)
+    needed = np.where(circles.weak[found], st.weak_scans, st.moving_scans)
     changes = t[_T.STREAK] >= np.where(moving, st.still_scans, needed)
     t[_T.MOVING] = moving ^ changes
     t[_T.STREAK][changes] = 0.0
@@ -628,7 +630,7 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     the visible part determines the middle, but hardly this advance. Otherwise an end counts if it is at a place that was free then.
     """
     before, elapsed = looks[0], now.scan.stamp - looks[0].scan.stamp
-    old = np.flatnonzero((before.seen.body == np.arange(len(before.seen.x))) & np.isfinite(before.low[:, 0]))
+    old = np.flatnonzero((before.circles.body == np.arange(len(before.circles.x))) & np.isfinite(before.low[:, 0]))
     came, partly = np.zeros((2, len(found)), bool)
     if elapsed < 0.5 * _COMPARED or not len(old):
         return came, partly
@@ -642,10 +644,10 @@ def _take_advance(t: np.ndarray, found: np.ndarray, now: _Look, looks: Sequence[
     near = np.flatnonzero(distance.min(axis=1) < _SAME_PLACE)
     which, same = which[near], distance[near].argmin(axis=1)
     found, of_low, of_high = found[which], low[near] - then_low[same], high[near] - then_high[same]
-    whole = ~now.seen.partial[found] & ~before.seen.partial[old[same]]
+    whole = ~now.circles.partial[found] & ~before.circles.partial[old[same]]
     alike = whole & (np.abs(of_high - of_low) < _SAME_SIZE).all(axis=1)
     # Overlapping comparisons are correlated: scale the variance by their number.
-    variance = len(looks) * 2.0 * (now.seen.blur[found] ** 2 + st.noise_sd ** 2) / elapsed ** 2
+    variance = len(looks) * 2.0 * (now.circles.blur[found] ** 2 + st.noise_sd ** 2) / elapsed ** 2
     together = whole[:, None] & (of_low * of_high > 0.0)
     carried = elapsed * t[_T.MOVING, which] * t[_T.VX:_T.VY + 1, which]
     comes = np.zeros((2, 2, len(found)), bool)  # by axis and end, lower and upper
@@ -693,13 +695,13 @@ def _comes(now: _Look, found: np.ndarray, ways: np.ndarray, before: _Look, carri
     return here & ~past & explained & (length > _CAME) & (length > _SPACINGS * apart.min(axis=0))
 
 
-def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, known: np.ndarray, whole: np.ndarray,
-               arc: np.ndarray, spacing: float) -> None:
+def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray, bearing: np.ndarray, redundant: np.ndarray,
+               whole: np.ndarray, arc: np.ndarray, spacing: float) -> None:
     """Updates the circles of tracks t (_ROWS, k) by one detection, in place.
 
     Args:
         look: x, y, radius and excess, (k,) each [m]; variance: of x and y [m2]; bearing: of the detection [rad].
-        known: the detection adds no information.
+        redundant: the detection adds no information.
         whole: complete detection, whose middle is that of the body; else the circle covers the present detection.
         arc: fitted as round by many beams, so that its variance is their noise, not the beam spacing.
         spacing: angle between two beams [rad].
@@ -710,14 +712,14 @@ def _take_look(t: np.ndarray, look: tuple[np.ndarray, ...], variance: np.ndarray
     fits = (look[0] - before[0]) ** 2 + (look[1] - before[1]) ** 2 < 9.0 * (p + variance)
     mean = whole & fits & (t[_T.MOVING] == 0.0) & (t[_T.FRAME] == 0.0) & ((t[_T.ARC] > 0.0) == arc)
     information = np.where(mean, 1.0 / p + news / variance, 0.0)
-    alone = ~known & (information <= 1.0 / variance)  # more informative than all earlier ones
-    gain = np.where(known, 0.0, np.where(alone, 1.0, news / variance / np.maximum(information, 1e-12)))
+    alone = ~redundant & (information <= 1.0 / variance)  # more informative than all earlier ones
+    gain = np.where(redundant, 0.0, np.where(alone, 1.0, news / variance / np.maximum(information, 1e-12)))
     t[[_T.CX, _T.CY, _T.RADIUS, _T.EXCESS]] = before + gain * (np.array(look) - before)
-    t[_T.VARIANCE] = np.where(known, p, np.where(alone, variance, 1.0 / np.maximum(information, 1e-12)))
+    t[_T.VARIANCE] = np.where(redundant, p, np.where(alone, variance, 1.0 / np.maximum(information, 1e-12)))
     t[_T.BEARING] = np.where(gain > 0.0, bearing, t[_T.BEARING])
 
 
-def _retained(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan, sensor: tuple[float, float, float],
+def _retained(tracks: np.ndarray, matched: np.ndarray, circles: Circles, scan: Scan, sensor: tuple[float, float, float],
           vehicle: tuple[float, float, float, float], st: TrackerSettings) -> np.ndarray:
     """Marks the tracks (n,) to retain; counts in place the scans with free beams through undetected ones."""
     n = tracks.shape[1]
@@ -742,18 +744,18 @@ def _retained(tracks: np.ndarray, matched: np.ndarray, seen: Circles, scan: Scan
 
     # A static track with another detection at its place is dropped. The circles of a surface are replaced by the detected
     # ones; nothing remains behind a moving body.
-    square = (t[_T.CX][:, None] - seen.x) ** 2 + (t[_T.CY][:, None] - seen.y) ** 2
+    square = (t[_T.CX][:, None] - circles.x) ** 2 + (t[_T.CY][:, None] - circles.y) ** 2
     again = tracks[_T.THING, matched][tracks[_T.MOVING, matched] > 0.0]
-    covered = ((square < seen.radius ** 2) & ~seen.frame).any(axis=1)
+    covered = ((square < circles.radius ** 2) & ~circles.frame).any(axis=1)
     replaced = link & np.isin(t[_T.THING], again) | ~frame & (still | link) & (hit | covered)
     # Only tracks with a confirmed and accurate velocity are kept long; circles of a frame follow it.
-    follows = ~link & (_mean_variance(t, 2) < _KNOWN_SPEED_SD**2)
+    follows = ~link & (_mean_variance(t, 2) < _MAX_OCCLUDED_SPEED_SD**2)
     follows |= link & np.isin(t[_T.THING], t[_T.THING, follows])
     memory = np.where(moving, np.where(hidden & follows, st.hidden_memory, st.moving_memory), st.static_memory)
     memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
     x, y, cos, sin = vehicle
     behind = (t[_T.CX] - x) * cos + (t[_T.CY] - y) * sin < -st.passed
-    forgotten = scan.stamp - t[_T.SEEN] > memory + 1e-9
+    forgotten = scan.stamp - t[_T.LAST_DETECTED] > memory + 1e-9
     keep[lost] = ~(replaced | behind | forgotten | (t[_T.FREE] >= st.free_scans) & ~frame)
     return keep
 
@@ -799,20 +801,20 @@ def _evidence(x: np.ndarray, y: np.ndarray, radius: np.ndarray, scan: Scan, sens
     return hit.any(axis=1), passes.any(axis=1) & ~stopped.any(axis=1), before.any(axis=1) & (before | ~valid).all(axis=1)
 
 
-def _begin(seen: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,
+def _begin(circles: Circles, of_body: np.ndarray, new: np.ndarray, bearing: np.ndarray, number: float, stamp: float,
            st: TrackerSettings) -> np.ndarray:
     """Makes tracks (_ROWS, k) of the circles `new` (k,), at a bearing (k,) [rad], with the data of their bodies; new bodies are numbered
     from `number`."""
     t = np.zeros((_ROWS, len(new)))
-    t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = seen.x[new]
-    t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = seen.y[new]
-    t[_T.RADIUS] = t[_T.REACH] = seen.radius[new]
-    t[_T.EXCESS] = seen.excess[new]
-    t[_T.P:] = _isotropic(_position_variance(seen, new, st), st)
-    t[_T.SEEN], t[_T.SIGHTINGS], t[_T.RESTED], t[_T.CAME], t[_T.HEADED] = stamp, 1.0, -np.inf, -np.inf, -np.inf
-    t[_T.VARIANCE], t[_T.BEARING] = _look_variance(seen, new, st), bearing
-    body = seen.body[new]
-    t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, seen.frame[new], seen.arc[new], seen.lone[new]
+    t[_T.X] = t[_T.CX] = t[_T.ANCHOR_X] = circles.x[new]
+    t[_T.Y] = t[_T.CY] = t[_T.ANCHOR_Y] = circles.y[new]
+    t[_T.RADIUS] = t[_T.REACH] = circles.radius[new]
+    t[_T.EXCESS] = circles.excess[new]
+    t[_T.P:] = _isotropic(_position_variance(circles, new, st), st)
+    t[_T.LAST_DETECTED], t[_T.SIGHTINGS], t[_T.RESTED], t[_T.CAME], t[_T.HEADED] = stamp, 1.0, -np.inf, -np.inf, -np.inf
+    t[_T.VARIANCE], t[_T.BEARING] = _look_variance(circles, new, st), bearing
+    body = circles.body[new]
+    t[_T.BODY], t[_T.FRAME], t[_T.ARC], t[_T.DOUBTFUL] = body == new, circles.frame[new], circles.arc[new], circles.lone[new]
     things = new[body == new]
     of_body[3, things] = number + np.arange(len(things))
     t[_OF_BODY] = of_body[:, body]

@@ -97,9 +97,9 @@ class TransformTree:
 
     def _chain(self, frame: str) -> list[tuple[str, Placed]]:
         """Returns the chain from a frame to its root: each frame with its pose in the next one; a cycle ends where it closes."""
-        chain, seen, frame = [], set(), frame.lstrip("/")
-        while frame in self._parents and frame not in seen:
-            seen.add(frame)
+        chain, visited, frame = [], set(), frame.lstrip("/")
+        while frame in self._parents and frame not in visited:
+            visited.add(frame)
             parent, placed = self._parents[frame]
             chain.append((frame, placed))
             frame = parent

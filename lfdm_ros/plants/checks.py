@@ -88,7 +88,7 @@ def check_plant(plant: PlantSimulator) -> list[Finding]:
                          ": vy has the wrong sign or unit, or is of another point than x, y"))
     for name, expected in (("ax", np.gradient(ahead[:, vx], tick)), ("ay", turn[:, vx] * turn[:, yaw_rate])):
         rows = ahead if name == "ax" else turn
-        if name in plant.model.known and abs(float(expected[-half:].mean())) > 0.1:
+        if name in plant.model.computed_outputs and abs(float(expected[-half:].mean())) > 0.1:
             reported, moves = float(rows[-half:, index[name]].mean()), float(expected[-half:].mean())
             findings.append(_comparison(name, reported, moves, "m/s^2", "the motion", 0.3))
     return findings
@@ -132,5 +132,5 @@ def _comparison(name: str, reported: float, reference: float, unit: str, of: str
     text = f"{name} says {reported:.4g} {unit}, {of} {reference:.4g} {unit}"
     if abs(ratio - 1.0) < tolerance:
         return Finding(True, text)
-    near = next((what for value, what in _RATIOS.items() if abs(ratio / value - 1.0) < tolerance), "")
+    near = next((confusion for value, confusion in _RATIOS.items() if abs(ratio / value - 1.0) < tolerance), "")
     return Finding(False, f"{text}: {ratio:.3g} times, {near + '?' if near else 'so units, signs or places do not agree'}")

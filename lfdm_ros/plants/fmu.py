@@ -181,8 +181,8 @@ def read_fmu(path: str | Path) -> Fmu:
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
-        what = f"attribute {error} is missing" if isinstance(error, KeyError) else quote(str(error))[1:-1]
-        raise InputError(f"{path}: {DESCRIPTION}: {what}") from None
+        fault = f"attribute {error} is missing" if isinstance(error, KeyError) else quote(str(error))[1:-1]
+        raise InputError(f"{path}: {DESCRIPTION}: {fault}") from None
 
 
 def opened(path: Path, kind: str = "an FMU") -> zipfile.ZipFile:
@@ -227,8 +227,8 @@ def content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, largest: int, path
 def _described(root: Element, path: Path, platforms: tuple[str, ...]) -> Fmu:
     version = root.get("fmiVersion", "")
     if root.tag != "fmiModelDescription" or not (version == "2.0" or version.startswith("3.")):
-        what = f"FMI {quote(version)[1:-1]}" if root.tag == "fmiModelDescription" else f"a document {quote(root.tag)}"
-        raise InputError(f"{path}: {DESCRIPTION}: {what}; this reads FMI 2.0 and 3.0")
+        found = f"FMI {quote(version)[1:-1]}" if root.tag == "fmiModelDescription" else f"a document {quote(root.tag)}"
+        raise InputError(f"{path}: {DESCRIPTION}: {found}; this reads FMI 2.0 and 3.0")
     version = "2.0" if version == "2.0" else "3.0"
     kinds = {"CoSimulation": "co-simulation", "ModelExchange": "model exchange", "ScheduledExecution": "scheduled execution"}
     parts = {tag: root.find(tag) for tag in (*kinds, "DefaultExperiment")}

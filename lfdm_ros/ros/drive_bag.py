@@ -39,7 +39,7 @@ class DriveBag:
         """Writes the bag. Raises InputError: the disk refuses."""
         messages, plans, world, shown = VehicleMessages(run.model), PlanMessages({}), self._scenario.world, b""
         period = float(run.times[1]) if len(run.times) > 1 else 1.0
-        begin_ns = round(1e9 * period * round(self._scenario.under_way / period))  # of the run, by the controller's clock
+        begin_ns = round(1e9 * period * round(self._scenario.observation_time / period))  # of the run, by the controller's clock
         with self._writer:
             self._write(0, "vehicle/description", description_of(self._vehicle.constants))
             self._write(0, "tf_static", TFMessage(transforms=[

@@ -38,9 +38,10 @@ class When:
 ALWAYS = When("", lambda value: True)
 
 
-def given(parameter: str, wanted: Any = True) -> When:
+def given(parameter: str, expected: Any = True) -> When:
     """Makes the condition that a parameter has a value."""
-    return When(f"`{parameter}: {str(wanted).lower() if isinstance(wanted, bool) else wanted}`", lambda value: value(parameter) == wanted)
+    written = str(expected).lower() if isinstance(expected, bool) else expected
+    return When(f"`{parameter}: {written}`", lambda value: value(parameter) == expected)
 
 
 def unless(parameter: str, unwanted: Any) -> When:

@@ -38,16 +38,16 @@ def grid_map_message(grid: Grid, layers: Mapping[str, np.ndarray], frame: str, s
     return message
 
 
-def known_message(known: FrictionPosteriorMap, frame: str, stamp_ns: int) -> GridMap:
+def friction_message(friction_map: FrictionPosteriorMap, frame: str, stamp_ns: int) -> GridMap:
     """Makes the message of a map; stamp_ns: time up to which the vehicle's drive is in it [ns]."""
-    everywhere = np.ones(known.grid.shape)
-    return grid_map_message(known.grid, {
-        MEDIAN: known.link.friction(known.mean), MEAN: known.mean, SD: known.sd,
-        ICE: known.link.ice * everywhere, DRY: known.link.dry * everywhere,
-        **{f"{DRAW}{i:02d}": one for i, one in enumerate(known.draws)}}, frame, stamp_ns)
+    everywhere = np.ones(friction_map.grid.shape)
+    return grid_map_message(friction_map.grid, {
+        MEDIAN: friction_map.link.friction(friction_map.mean), MEAN: friction_map.mean, SD: friction_map.sd,
+        ICE: friction_map.link.ice * everywhere, DRY: friction_map.link.dry * everywhere,
+        **{f"{DRAW}{i:02d}": one for i, one in enumerate(friction_map.draws)}}, frame, stamp_ns)
 
 
-def read_known(message: GridMap, frame: str) -> FrictionPosteriorMap:
+def read_friction(message: GridMap, frame: str) -> FrictionPosteriorMap:
     """Reads a friction map in the frame of the vehicle's states. Raises Refused: as `read_grid_map`, another frame, a layer that is missing
     or has holes, or impossible friction values."""
     if message.header.frame_id != frame:
@@ -74,6 +74,6 @@ def _check(name: str, values: np.ndarray, grid: Grid) -> None:
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         value = float(values[row, column])
-        what = "is a hole" if value != value else f"is {value:g}"
-        raise Refused(f"map: {name} at ({grid.xs[column]:g}, {grid.ys[row]:g}) m {what}; give a value from {-LARGEST:g} to {LARGEST:g} "
+        fault = "is a hole" if value != value else f"is {value:g}"
+        raise Refused(f"map: {name} at ({grid.xs[column]:g}, {grid.ys[row]:g}) m {fault}; give a value from {-LARGEST:g} to {LARGEST:g} "
                       "everywhere", MALFORMED if np.isfinite(value) else NOT_FINITE)

@@ -25,11 +25,11 @@ GROUND = Parameter("ground", "", "name of a ground in config/grounds, a file, or
                                  "place; empty: a level road")
 GROUND_SEED = Parameter("ground_seed", -1, "seed of the ground's random field; -1: that of its file", -1, 2**31 - 1)
 LEARN_GROUND = Parameter("learn_ground", False, "plan with the friction that a ground_learner publishes on ground/known, not the file's")
-KNOWN = "ground/known"
+FRICTION_MAP = "ground/known"
 _DRAWN = 60
 _DRY, _ICE = np.array([0.35, 0.35, 0.35, 0.5]), np.array([0.95, 0.97, 1.0, 0.5])
 _SOILS = np.array([[0.55, 0.42, 0.25, 0.5], [0.75, 0.65, 0.40, 0.5], [0.40, 0.30, 0.20, 0.5], [0.60, 0.55, 0.45, 0.5]])
-SUBSCRIBES_KNOWN = subscribes(KNOWN, GridMap, qos.LATCHED, "friction as it is learned", when=given("learn_ground"))
+SUBSCRIBES_FRICTION_MAP = subscribes(FRICTION_MAP, GridMap, qos.LATCHED, "friction as it is learned", when=given("learn_ground"))
 
 
 def ground_of(node: Any) -> GroundDescription | None:
@@ -44,7 +44,7 @@ def planned_on(node: Any, vehicle: Vehicle, draws: int = 0) -> VehicleOnGround:
     ground = ground_of(node)
     if node.value("learn_ground"):
         return VehicleOnGround.learning(vehicle, ground)
-    return VehicleOnGround(vehicle, ground, known=True, draws=draws)
+    return VehicleOnGround(vehicle, ground, use_median=True, draws=draws)
 
 
 def ground_endpoints(when: When) -> tuple[Endpoint, ...]:

@@ -20,7 +20,7 @@ LONGEST = 200  # characters of an exception in a message
 Caught = Callable[[str, Exception, tuple[Any, ...]], None]
 
 
-def do_nothing(*_: Any) -> None:
+def ignore(*_: Any) -> None:
     """Replaces the callback of a destroyed entity."""
 
 
@@ -41,7 +41,7 @@ class CallbackGuard:
         """Stops all calls. The wrapped callbacks themselves stay: an executor may be about to call one."""
         self._open = False
 
-    def around(self, callback: Callable[..., Any], instead: Callable[..., Any] = do_nothing) -> Callable[..., Any]:
+    def around(self, callback: Callable[..., Any], instead: Callable[..., Any] = ignore) -> Callable[..., Any]:
         """Returns the guarded callback with the signature of the original, which rclpy inspects. instead: called with the arguments if the
         callback raised or its entity has ended."""
         @functools.wraps(callback)
@@ -55,7 +55,7 @@ class CallbackGuard:
 
         return guarded
 
-    def around_async(self, callback: Callable[..., Any], instead: Callable[..., Any] = do_nothing) -> Callable[..., Any]:
+    def around_async(self, callback: Callable[..., Any], instead: Callable[..., Any] = ignore) -> Callable[..., Any]:
         """Returns a guarded coroutine function; as `around`."""
         @functools.wraps(callback)
         async def guarded(*arguments: Any) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the tracker is slow to import
     from lfdm_ros.perception.obstacles import Obstacles
 
 Colour = tuple[float, float, float, float]
-SEEN: Colour = (0.9, 0.2, 0.1, 0.6)
+DETECTED: Colour = (0.9, 0.2, 0.1, 0.6)
 TRUE: Colour = (0.4, 0.4, 0.4, 0.8)
 PLAN: Colour = (0.1, 0.7, 0.2, 1.0)
 ROUTE: Colour = (0.2, 0.4, 0.9, 0.7)
@@ -86,9 +86,9 @@ class Picture:
 
     def obstacles(self, found: Obstacles) -> None:
         for (x, y), radius, (vx, vy) in zip(found.centres, found.radii, found.velocities):
-            self.disc("obstacles", x, y, radius, SEEN)
+            self.disc("obstacles", x, y, radius, DETECTED)
             if vx * vx + vy * vy > 0.01:
-                self.arrow("velocities", x, y, vx, vy, SEEN)
+                self.arrow("velocities", x, y, vx, vy, DETECTED)
 
     def goal(self, goal: Goal) -> None:
         self.disc("goal", goal.x, goal.y, goal.tolerance, GOAL)

@@ -150,7 +150,7 @@ class VehicleMessages:
 
     def __init__(self, model: Model, imu: Mount | None = None) -> None:
         """Makes the messages; imu: mount of the IMU, by default the position point."""
-        computed = model.known
+        computed = model.computed_outputs
         index = {output.name: i for i, output in enumerate(model.outputs) if output.name in computed}
         self._scalars = [(name, index[name]) for name in SCALARS if name in index]
         self._gear = index["gear"]

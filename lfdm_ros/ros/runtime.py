@@ -90,27 +90,27 @@ class Runtime:
             self._failures += node.errors
             self._attempt(node, "its removal", lambda node=node: self.executor.remove_node(node))  # type: ignore[misc]
             self._attempt(node, "its destruction", node.destroy_node)
-        for what, step in (("executor", self.executor.shutdown), ("context", self.context.try_shutdown)):
+        for part, step in (("executor", self.executor.shutdown), ("context", self.context.try_shutdown)):
             try:
                 step()
             except Exception as failed:
-                self._note(f"ending the {what}", failed)
+                self._note(f"ending the {part}", failed)
         self._turns.close()
         self._signals.__exit__()
 
-    def _attempt(self, node: Component, what: str, step: Callable[[], object]) -> None:
+    def _attempt(self, node: Component, activity: str, step: Callable[[], object]) -> None:
         """Runs one part of a node's end, and notes its failure."""
         self._signals.breakable = True
         try:
             step()
         except (Exception, KeyboardInterrupt) as error:
-            self._note(f"{node.label}: {what}", error)
+            self._note(f"{node.label}: {activity}", error)
         finally:
             self._signals.breakable = False
 
-    def _note(self, what: str, error: BaseException) -> None:
+    def _note(self, activity: str, error: BaseException) -> None:
         """Logs an error outside nodes, once of each kind."""
-        text = f"{what}: {type(error).__name__}"
+        text = f"{activity}: {type(error).__name__}"
         if text not in self._noted:
             self._noted.add(text)
             self._failures.append(f"{text}: {' '.join(str(error).split())[:200]}")

@@ -71,7 +71,7 @@ def find_topic(node: Node, name: str) -> PublishedTopic | None:
     return PublishedTopic(name, types[0], publishers) if types else None
 
 
-def is_wanted(topic: str, topics: Collection[str], exclude: Collection[str], namespace: str = "/") -> bool:
+def is_selected(topic: str, topics: Collection[str], exclude: Collection[str], namespace: str = "/") -> bool:
     """Checks whether a topic is selected, by graph names; without `topics`: all of the namespace except `exclude`, hidden ones and raw
     images."""
     if topics:

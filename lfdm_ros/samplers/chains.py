@@ -43,9 +43,9 @@ class Collector:
         share = (self._tuned.sum() + self._thin * self._drawn.sum()) / (len(self._parts) * (self._tune + self._thin * self._draws))
         if self.useful and now - self._estimated > ESS_INTERVAL:
             self._ess, self._estimated = self._min_ess(), now
-        what = "tuning" if self._tuned.sum() < len(self._parts) * self._tune else f"{self._drawn.sum()} draws"
+        phase = "tuning" if self._tuned.sum() < len(self._parts) * self._tune else f"{self._drawn.sum()} draws"
         self._report(SamplerProgress(1.0, min(float(share), 0.99), float((now - self._first) * (1.0 / share - 1.0)), self._evaluations,
-                                     f"{what}, {self._evaluations} runs", self._ess))
+                                     f"{phase}, {self._evaluations} runs", self._ess))
 
     @property
     def useful(self) -> bool:

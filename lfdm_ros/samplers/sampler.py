@@ -199,8 +199,8 @@ def _later(module: str, function: str = "run") -> Callable[..., Any]:
     return call
 
 
-def _tune(value: int, what: str = "draws") -> Option:
-    return Option("tune", value, f"discarded {what} of each chain for adaptation", 10, 1_000_000)
+def _tune(value: int, items: str = "draws") -> Option:
+    return Option("tune", value, f"discarded {items} of each chain for adaptation", 10, 1_000_000)
 
 
 _DIVERGENCES = "Divergences, if any, mark regions of the posterior that the sampler could not enter."

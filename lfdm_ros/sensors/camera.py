@@ -211,7 +211,7 @@ class Camera:
                 ranges.append(ranges[-1] + max(self._ground.spacing, _WIDENS * ranges[-1]))
             self._ranges, bearings = np.array(ranges), 4 * min(math.ceil(2.0 * settings.focal_length), _MAX_BEARINGS)
         self._profiles = np.empty((2, bearings, len(self._ranges)))  # only rows of bearings in view are accessed
-        self._known = np.zeros(bearings, np.uint8)
+        self._computed = np.zeros(bearings, np.uint8)
         self.depths = np.empty((settings.height, settings.width))
         obstacles = self._world.obstacles
         looks = {kind: (look.height, *look.colour) for kind, look in OBSTACLE_KINDS.items()}
@@ -232,13 +232,13 @@ class Camera:
             view.x, view.y, self._height(view.x, view.y))
         grid = self._grid.copy()
         grid[3] = self._height(eye[0], eye[1])
-        self._known[:] = 0
+        self._computed[:] = 0
         pixels = np.empty((s.height, s.width, 3), np.uint8)
         circles, walls = self._circles_at(view.time), self._walls_at(view.time)
         self._draw(*addresses(
             eye, axes, self._rays, self._across, self._along, s.height, s.width, self._paint, *self._paint.shape[:2], self._place,
-            self._grain, _SKY, self._heights, *self._heights.shape, grid, self._ranges, len(self._ranges), self._known, *self._profiles,
-            len(self._known), circles, len(circles), walls, len(walls), self._firsts, len(self._firsts), pixels, self.depths))
+            self._grain, _SKY, self._heights, *self._heights.shape, grid, self._ranges, len(self._ranges), self._computed, *self._profiles,
+            len(self._computed), circles, len(circles), walls, len(walls), self._firsts, len(self._firsts), pixels, self.depths))
         if s.noise_sd or s.exposure_sd:
             source = np.random.PCG64((self.seed, round(view.time * self.rate) % 2**63))
             gain = 1.0 + s.exposure_sd * np.random.Generator(source).standard_normal()

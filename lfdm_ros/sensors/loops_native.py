@@ -32,7 +32,7 @@ def march(heights, lines, columns, numbers, eye, directions, ranges, count):
 
 
 def draw(eye, axes, rays, across, along, rows, columns, paint, paint_rows, paint_columns, place, grain, sky, heights, lines, nodes, grid,
-          ranges, count, known, slopes, peaks, bearings, circles, circle_count, walls, wall_count, firsts, first_count, image, depths):
+          ranges, count, computed, slopes, peaks, bearings, circles, circle_count, walls, wall_count, firsts, first_count, image, depths):
     """Draws an image; all arrays by address, with their numbers of rows and columns."""
     eye, axes = carray(eye, (3,), dtype=np.float64), carray(axes, (3, 3), dtype=np.float64)
     rays, sky = carray(rays, (rows, columns, 2), dtype=np.float64), carray(sky, (2, 3), dtype=np.int64)
@@ -41,7 +41,7 @@ def draw(eye, axes, rays, across, along, rows, columns, paint, paint_rows, paint
     if count:
         meet_heights(profile, _height, eye, axes, rays, carray(heights, (lines, nodes), dtype=np.float64),
                      carray(grid, (4,), dtype=np.float64), carray(ranges, (count,), dtype=np.float64),
-                     carray(known, (bearings,), dtype=np.uint8), carray(slopes, (bearings, count), dtype=np.float64),
+                     carray(computed, (bearings,), dtype=np.uint8), carray(slopes, (bearings, count), dtype=np.float64),
                      carray(peaks, (bearings, count), dtype=np.float64), depths)
     draw_ground(haze, eye, axes, rays, carray(paint, (paint_rows, paint_columns, 3), dtype=np.uint8), carray(place, (3,), dtype=np.float64),
                 carray(grain, (rasteriser.SIDE, rasteriser.SIDE), dtype=np.uint8), sky, count == 0, image, depths)

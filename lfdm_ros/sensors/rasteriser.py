@@ -71,7 +71,7 @@ def draw_ground(haze: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, 
 
 
 def meet_heights(profile: Any, height: Any, eye: np.ndarray, axes: np.ndarray, rays: np.ndarray, heights: np.ndarray, grid: np.ndarray,
-                 ranges: np.ndarray, known: np.ndarray, slopes: np.ndarray, peaks: np.ndarray, depths: np.ndarray) -> int:
+                 ranges: np.ndarray, computed: np.ndarray, slopes: np.ndarray, peaks: np.ndarray, depths: np.ndarray) -> int:
     """Computes the depths at which rays hit ground with heights; FAR without a hit.
 
     Pixels of one bearing share a profile: slopes from the eye to the ground at `ranges`, and their running maximum, in which the slope of a
@@ -80,11 +80,11 @@ def meet_heights(profile: Any, height: Any, eye: np.ndarray, axes: np.ndarray, r
     Args:
         profile, height: the function of this module and that of `ground_rays`, or their compiled versions.
         heights: (ny, nx) [m] at nodes; grid: x, y of the first, spacing, height below the eye [m]; ranges: (k,) [m], increasing, above 0.
-        known, slopes, peaks: work arrays of the profiles, (4 m,), (4 m, k), (4 m, k), of 4 sides with m bearings each; `known` is 0. Others
-            as in `draw_ground`.
+        computed, slopes, peaks: work arrays of the profiles, (4 m,), (4 m, k), (4 m, k), of 4 sides with m bearings each; `computed` is 0.
+            Others as in `draw_ground`.
     """
     rows, columns = depths.shape
-    count, bearings = len(ranges), len(known) // 4
+    count, bearings = len(ranges), len(computed) // 4
     for column in range(columns):
         k = 0
         for below in range(rows):
@@ -100,8 +100,8 @@ def meet_heights(profile: Any, height: Any, eye: np.ndarray, axes: np.ndarray, r
                 side, part, norm = 2 if dy > 0.0 else 3, dx, wide
             norm = max(norm, 1e-12)
             bearing = side * bearings + min(int((part / norm + 1.0) * 0.5 * bearings), bearings - 1)
-            if not known[bearing]:
-                known[bearing] = 1
+            if not computed[bearing]:
+                computed[bearing] = 1
                 profile(height, bearing, eye, heights, grid, ranges, slopes, peaks)
             slope = dz / norm
             while k > 0 and peaks[bearing, k - 1] >= slope:

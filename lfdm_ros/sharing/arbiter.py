@@ -19,7 +19,7 @@ from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import follows
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite
 from lfdm_ros.sharing.forecast import Forecast, column
 from lfdm_ros.sharing.gate import SLOW, OutputGate
@@ -131,7 +131,7 @@ class AuthorityArbiter:
         self._plan_stamp = -math.inf
         self._measured: Measured | None = None
         self._past: deque[Measured] = deque(maxlen=round(PAST / PAST_STEP))
-        self._obstacles: Obstacles = NOTHING
+        self._obstacles: Obstacles = NO_OBSTACLES
         self._sent: deque[StampedCommand] = deque(maxlen=MAX_SENT)
         self._k = self._k_target = self._law_k = 0.0
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
@@ -155,10 +155,10 @@ class AuthorityArbiter:
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next decision on. Raises InputError for others, or a value out of range."""
-        known = {name: p.live for name, p in SHARING.by_field.items()}
+        live = {name: p.live for name, p in SHARING.by_field.items()}
         for name in changes:
-            if not known.get(name, False):
-                raise InputError(f"setting {name} cannot change while driving" if name in known else f"there is no setting {name}")
+            if not live.get(name, False):
+                raise InputError(f"setting {name} cannot change while driving" if name in live else f"there is no setting {name}")
         self.settings = dataclasses.replace(self.settings, **changes)
         if "mode" in changes:
             self._takeover.end()  # a new mode overrides it
@@ -405,9 +405,9 @@ class AuthorityArbiter:
             behind = follows(situation.obstacles, self.corridor.path, situation.measured, self.vehicle.footprint)
             situation = dataclasses.replace(situation, obstacles=situation.obstacles.where(~behind))
         if situation.operator is not None:
-            held = self._forecast.held(situation, situation.operator, HORIZON)
-            if len(held.times) > 1:
-                situation = dataclasses.replace(situation, intention=held)
+            constant = self._forecast.roll_out(situation, situation.operator, HORIZON)
+            if len(constant.times) > 1:
+                situation = dataclasses.replace(situation, intention=constant)
         self._assessed = now
         self._threat = assess(self.components, situation, s.rule)
         threat = self._threat.relative
@@ -416,7 +416,7 @@ class AuthorityArbiter:
             self._law_k = self._law.k(threat, self._law_k)
         self._opposite = bool(
             s.sides and situation.intention is not None and situation.plan is not None
-            and opposite(situation.intention, situation.plan, now, s.sides_horizon, _either_way(situation), s.sides_near).any())
+            and opposite(situation.intention, situation.plan, now, s.sides_horizon, _passable_obstacles(situation), s.sides_near).any())
         self._choice.update(now, self._opposite and together, threat, self._k, s)
 
     def _with_hold(self, now: float, threat: float) -> float:
@@ -512,8 +512,8 @@ class AuthorityArbiter:
         return "; ".join(self._threat.reasons[:1]) or "no component of the threat"
 
 
-def _either_way(situation: Situation) -> Obstacles:
+def _passable_obstacles(situation: Situation) -> Obstacles:
     """Returns the obstacles that may be passed on either side: all, or those within the corridor. Going round an obstacle beside the lane
-    leaves the lane, which the threat assesses; in a bend, a held command passes every cone beside it on the wrong side."""
+    leaves the lane, which the threat assesses; in a bend, a constant command passes every cone beside it on the wrong side."""
     obstacles, corridor = situation.obstacles, situation.corridor
     return obstacles if corridor is None or not len(obstacles.radii) else obstacles.where(corridor.holds(obstacles.centres))

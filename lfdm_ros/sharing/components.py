@@ -143,7 +143,7 @@ def _obstacles_timeout(situation: Situation, timeout: float) -> str:
 
 @dataclass(frozen=True)
 class Clearance(Declared):
-    """Threat by time to collision and clearance of the operator's held command, and of the autonomy's plan: contact now is 1, contact
+    """Threat by time to collision and clearance of the operator's constant command, and of the autonomy's plan: contact now is 1, contact
     later than `far` or a gap of `margin` is 0."""
 
     ABOUT: ClassVar[str] = "threat clearance: "
@@ -269,7 +269,8 @@ class LoadTransfer(Declared):
 @dataclass(frozen=True)
 class Hidden(Declared):
     """Threat by speed in excess of the limit for traffic hidden by obstacles beside the path (`routing.hidden_traffic`): the largest excess
-    while the operator's command is held; 0 if the operator brakes at least as hard as autonomy. Unknown if no hidden traffic is assumed."""
+    while the operator's command stays constant; 0 if the operator brakes at least as hard as autonomy. Unknown if no hidden traffic is
+    assumed."""
 
     ABOUT: ClassVar[str] = "threat hidden: "
     name: ClassVar[str] = "hidden"
@@ -288,8 +289,8 @@ class Hidden(Declared):
             return Assessment.unknown(outdated)
         vehicle, intention, rows = situation.vehicle, situation.intention, np.array([[x, y, vx]])
         if intention is not None:
-            held = np.column_stack([column(intention, name) for name in ("x", "y", "vx")])
-            rows = np.vstack([rows, held[intention.times <= situation.time + self.ahead]])
+            predicted = np.column_stack([column(intention, name) for name in ("x", "y", "vx")])
+            rows = np.vstack([rows, predicted[intention.times <= situation.time + self.ahead]])
         stations = path.project(rows[:, 0], rows[:, 1])[0]
         highest = hidden_traffic_speeds(
             path, float(stations[0]), max(vx, 0.0), vehicle.lidar.place(x, y, yaw), situation.obstacles.at(situation.time),
@@ -368,7 +369,7 @@ def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[
     Raises:
         InputError: no such component or setting, a name twice, or a value that does not fit.
     """
-    known, settings = tuple(COMPONENTS), dict[str, dict[str, Any]]()
+    available, settings = tuple(COMPONENTS), dict[str, dict[str, Any]]()
     for name in names:
         COMPONENTS.find(name)
         if names.count(name) > 1:
@@ -377,8 +378,8 @@ def make_components(names: Sequence[str], changes: Sequence[str] = ()) -> tuple[
     for change in changes:
         path, equals, text = change.partition("=")
         name, dot, setting = path.strip().partition(".")
-        if not (equals and dot) or name not in known:
-            raise InputError(f"{quote(change)}: write NAME.SETTING=VALUE, NAME one of {', '.join(known)}")
+        if not (equals and dot) or name not in available:
+            raise InputError(f"{quote(change)}: write NAME.SETTING=VALUE, NAME one of {', '.join(available)}")
         value = _setting(name, setting, text)
         if name in settings:
             settings[name][setting] = value

@@ -1,4 +1,4 @@
-"""Rollout of a held command with the prediction model of the controller and the vehicle's actuators."""
+"""Rollout of a constant command with the prediction model of the controller and the vehicle's actuators."""
 
 import math
 from bisect import bisect_right
@@ -17,7 +17,7 @@ STEP = 0.05  # [s] of the rollout and of the model
 
 
 class Forecast:
-    """Rollouts of held commands of one vehicle. Its only state is the compiled model and the vehicle's parameters."""
+    """Rollouts of constant commands of one vehicle. Its only state is the compiled model and the vehicle's parameters."""
 
     def __init__(self, vehicle: Vehicle, model: str = MODEL) -> None:
         """Compiles the model, or loads it. Raises InputError if the vehicle lacks parameters of it."""
@@ -33,7 +33,7 @@ class Forecast:
         self._advance = self._bind(self._x, vehicle.vector(self.model), self._before, self._after)
         self._vehicle = vehicle
 
-    def held(self, situation: Situation, command: StampedCommand, horizon: float) -> Plan:
+    def roll_out(self, situation: Situation, command: StampedCommand, horizon: float) -> Plan:
         """Rolls out a command that is sent from now on, from the measured state until `horizon` [s] from now.
 
         Earlier commands act during the actuators' delay; then steering and pedal move at the actuators' rates. The inputs are those at the

@@ -57,10 +57,10 @@ class PredictedOperator:
         values["yaw"] = np.unwrap(values["yaw"])
         picture = {name: np.interp(visible, at, value) for name, value in values.items()}
         x, y, yaw = moved_on(picture, self.prediction_time)
-        _, seen = two_points(path, path.project(x, y)[0], x, y, yaw, np.maximum(picture["vx"], 0.0), self._person.far_time)
+        _, angles_to_points = two_points(path, path.project(x, y)[0], x, y, yaw, np.maximum(picture["vx"], 0.0), self._person.far_time)
         law.reset()
         steps = np.diff(np.maximum(visible, at[0]), prepend=max(float(visible[0]), float(at[0])))
-        angles = [law.steer(far, near, step) for near, far, step in zip(*seen.tolist(), steps.tolist())]
+        angles = [law.steer(far, near, step) for near, far, step in zip(*angles_to_points.tolist(), steps.tolist())]
         return (np.array(angles) - angles[0]) / self._lock if all(map(math.isfinite, angles)) else np.zeros(len(times))
 
 
@@ -76,13 +76,13 @@ class DrawnSteering:
 
 @dataclass(frozen=True, eq=False)
 class Intention:
-    """Inputs that a driver applies from now on. wanted: steering and pedal (K, 2) at each sample; reference: (K, 10) corrections towards
+    """Inputs that a driver applies from now on. inputs: steering and pedal (K, 2) at each sample; reference: (K, 10) corrections towards
     it, as `hazard_kernel.REFERENCE`, relative to the vehicle's position; remnant: standard deviation of the steering, 0 from `steady` [s]
     on; reverse: the pedal drives backwards; until: end of the prediction [s], later failures do not count; answer: (K,) added to the
-    steering after multiplication with the individual's random gain; drawn: steering of each run, in place of `wanted`, remnant and
+    steering after multiplication with the individual's random gain; drawn: steering of each run, in place of `inputs`, remnant and
     answer."""
 
-    wanted: np.ndarray
+    inputs: np.ndarray
     reference: np.ndarray
     remnant: float = 0.0
     steady: float = math.inf
@@ -100,7 +100,7 @@ class OperatorView:
         situation: known inputs; command: the operator's command in it.
         settings: `RiskSettings` with preview, reaction and takeover.
         times: of the samples (K,) [s], from the time at which the command acts.
-        hold: returns the intention of the held command.
+        hold: returns the intention of a constant command.
         follow_path: returns steering and pedal (K, 2) along a path at the present speed, and the reference (K, 10) back to it.
         follow_plan: the same along the autonomy's plan.
         answer: returns the change of steering (k,) at times (k,) of the driver model, with a reaction time of `delay` [s].
@@ -143,11 +143,11 @@ def hold(view: OperatorView) -> Intention:
 
 def follow_path(view: OperatorView) -> Intention:
     """Predicts path following at the present speed; without a path, or in reverse, constant input."""
-    held, path = view.hold(), view.situation.path
+    constant, path = view.hold(), view.situation.path
     if path is None or view.command.reverse:
-        return held
-    wanted, reference = view.follow_path(path)
-    return dataclasses.replace(held, wanted=wanted, reference=reference)
+        return constant
+    inputs, reference = view.follow_path(path)
+    return dataclasses.replace(constant, inputs=inputs, reference=reference)
 
 
 OPERATOR, AUTONOMY, FIRST = "operator", "autonomy", "first"
@@ -162,7 +162,7 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
         answering: along a path, unless autonomy corrects, the operator steers as learned; without a posterior the driver model responds to
             the measured motion until the correction.
     """
-    s, situation, command, held = view.settings, view.situation, view.command, view.hold()
+    s, situation, command, constant = view.settings, view.situation, view.command, view.hold()
     reaction = view.reaction
     path, plan = situation.path, situation.plan
     by_autonomy = corrected_by == AUTONOMY or (corrected_by == FIRST and plan is not None and s.takeover <= reaction + 1e-6)
@@ -171,23 +171,23 @@ def react(view: OperatorView, corrected_by: str, answering: bool) -> Intention:
     answers = answering and not by_autonomy and path is not None and not command.reverse
     if answers and path is not None and situation.operator_posterior is not None:
         return view.drive(path)
-    wanted, reference, until, answer = held.wanted, held.reference, math.inf, None
+    inputs, reference, until, answer = constant.inputs, constant.reference, math.inf, None
     if command.reverse or (path is None and plan is None):
         until = reaction
     elif plan is not None and (path is None or by_autonomy):
-        wanted, reference = view.follow_plan(plan)
+        inputs, reference = view.follow_plan(plan)
     elif path is not None:
-        wanted, reference = view.follow_path(path)
+        inputs, reference = view.follow_path(path)
     waiting = view.times < reaction - 1e-9
-    wanted[waiting], reference[waiting] = (command.steering, command.pedal), 0.0
+    inputs[waiting], reference[waiting] = (command.steering, command.pedal), 0.0
     if answers and situation.past:
         answer = np.zeros(len(view.times))
         answer[waiting] = view.answer(view.times[waiting], reaction)
-    return dataclasses.replace(held, wanted=wanted, reference=reference, steady=reaction if by_autonomy else math.inf, until=until,
+    return dataclasses.replace(constant, inputs=inputs, reference=reference, steady=reaction if by_autonomy else math.inf, until=until,
                                answer=answer)
 
 
-HELD = IntentionKind("held", "constant input", hold)
+CONSTANT_INPUT = IntentionKind("held", "constant input", hold)
 PATH = IntentionKind("path", "follows the path at the present speed", follow_path)
 REACTING = IntentionKind("reacting", "held, and after `reaction` back to the path, or else to the plan",
                          partial(react, corrected_by=OPERATOR, answering=False))
@@ -199,7 +199,7 @@ TAKEOVER = IntentionKind("takeover", "held, and after `takeover` driven by auton
 FIRST_TO_CORRECT = IntentionKind("first_to_correct", "predicted or takeover, whichever comes first or does less harm",
                                  partial(react, corrected_by=FIRST, answering=True), relieved=True)
 INTENTIONS: plugins.Door[IntentionKind] = plugins.Door(
-    "intention", "lfdm_ros.intentions", IntentionKind, "predict", HELD, PATH, REACTING, PREDICTED, TAKEOVER, FIRST_TO_CORRECT)
+    "intention", "lfdm_ros.intentions", IntentionKind, "predict", CONSTANT_INPUT, PATH, REACTING, PREDICTED, TAKEOVER, FIRST_TO_CORRECT)
 # Names of the former release.
 FORMER_INTENTIONS = {"foreseen": PREDICTED.name, "relieved": TAKEOVER.name, "corrected": FIRST_TO_CORRECT.name}
 register_intention = INTENTIONS.register

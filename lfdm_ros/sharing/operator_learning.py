@@ -6,9 +6,9 @@ A delayed linear driver with a remnant is the quasi-linear operator of McRuer & 
 Human Factors in Electronics 8(3); the preview of curvature is MacAdam's 1981, IEEE Trans. Systems, Man and Cybernetics 11(6). Gains are in
 units of `PreviewSteering`; yaw-rate errors provide lead, by which drivers compensate delays. Responses to motion are filtered by the lag of
 the hands (`hand_lag`); without it, disturbances would bias all gains towards 0. The remnant e is an AR(1) process, whose correlation time
-ranges from a trembling hand to a held command. For each delay and correlation time of a grid, gains and variance have a conjugate posterior
-(Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B, chapter 11), stored as sums; its evidence weights the
-grid. Older samples count less (exponential forgetting).
+ranges from a trembling hand to a constant command. For each delay and correlation time of a grid, gains and variance have a conjugate
+posterior (Bayesian linear regression, O'Hagan & Forster 2004, Kendall's Advanced Theory 2B, chapter 11), stored as sums; its evidence
+weights the grid. Older samples count less (exponential forgetting).
 """
 
 from __future__ import annotations
@@ -225,14 +225,14 @@ class OperatorLearner:
         variance = np.full(total.shape, REMNANT**2)
         # The prior deviation of the gains is absolute, the conjugate one relative to the remnant, which the first pass estimates.
         for _ in range(2):
-            known = variance[..., None] / GAIN_SD**2
-            precision = square + known[..., None] * np.eye(len(TERMS))
-            mean = np.linalg.solve(precision, (product + known * GAINS)[..., None])[..., 0]
-            rest = total + (known * GAINS**2).sum(axis=-1) - np.einsum("tci,tcij,tcj->tc", mean, precision, mean)
+            prior_precision = variance[..., None] / GAIN_SD**2
+            precision = square + prior_precision[..., None] * np.eye(len(TERMS))
+            mean = np.linalg.solve(precision, (product + prior_precision * GAINS)[..., None])[..., 0]
+            rest = total + (prior_precision * GAINS**2).sum(axis=-1) - np.einsum("tci,tcij,tcj->tc", mean, precision, mean)
             scale = least + 0.5 * np.maximum(rest, 0.0)
             variance = scale / shape
-        log = (0.5 * (np.log(known).sum(axis=-1) - np.linalg.slogdet(precision)[1]) + SHAPE * math.log(least) - shape * np.log(scale)
-               + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior()[:, None])
+        log = (0.5 * (np.log(prior_precision).sum(axis=-1) - np.linalg.slogdet(precision)[1]) + SHAPE * math.log(least)
+               - shape * np.log(scale) + gammaln(shape) - gammaln(SHAPE) + self._log_scale + _log_prior()[:, None])
         weights = np.exp(log - log.max())
         # Root of the covariance: transposed inverse of the Cholesky factor of the precision.
         root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)

@@ -377,13 +377,13 @@ class RiskRollouts:
                             lambda plan: self._plan_inputs(plan, self._origin(x), begin), answer,
                             lambda path: self._learned_intention(path, x, situation, begin))
         intention = (kind or INTENTIONS[s.intention]).predict(view)
-        intention.wanted[0] = acting
+        intention.inputs[0] = acting
         if intention.drawn is not None:
             intention.drawn.steering[0] = acting[0]
         return intention
 
     def _constant_inputs(self, command: StampedCommand) -> tuple[np.ndarray, np.ndarray]:
-        """Returns steering and pedal (K, 2) of a command that is held, and an empty reference (K, 10)."""
+        """Returns steering and pedal (K, 2) of a constant command, and an empty reference (K, 10)."""
         return np.tile([command.steering, command.pedal], (len(self.times), 1)), self._no_reference()
 
     def _no_reference(self) -> np.ndarray:
@@ -394,12 +394,12 @@ class RiskRollouts:
         px, py, v = (float(x[self._place[name]]) for name in ("x", "y", "vx"))
         station = float(path.project(np.array([px]), np.array([py]))[0][0])
         rx, ry, ryaw, curvature = path.at(station + v * self.times)
-        wanted = np.column_stack([self._steering.following(curvature), np.full(len(self.times), command.pedal)])
+        inputs = np.column_stack([self._steering.following(curvature), np.full(len(self.times), command.pedal)])
         reference = self._no_reference()
         x0, y0 = self._origin(x)
         reference[:, :4] = np.column_stack([rx - x0, ry - y0, ryaw, np.full(len(self.times), v)])
         reference[:, 5], reference[:, 6] = self._steering.gains(np.full(len(self.times), v), self.settings.preview)
-        return np.clip(wanted, -1.0, 1.0), reference
+        return np.clip(inputs, -1.0, 1.0), reference
 
     def _learned_intention(self, path: Path, x: np.ndarray, situation: Situation, begin: float) -> Intention:
         """Returns the intention of the learned operator on a path (`operator_learning`): each run draws delay, gains and remnant."""
@@ -419,8 +419,8 @@ class RiskRollouts:
         for name in REQUIRED:
             values = np.array([*(state.values[name] for state in states), x[self._place[name]]])
             pose[name] = np.interp(back, at, np.unwrap(values) if name == "yaw" else values)
-        seen = law.terms(path, pose)[OPEN:]
-        wanted, reference = self._path_inputs(path, x, command)
+        terms = law.terms(path, pose)[OPEN:]
+        inputs, reference = self._path_inputs(path, x, command)
         px, py, v = (x[self._place[name]:][:1] for name in ("x", "y", "vx"))
         stations = path.project(px, py)[0] + v * self.times
         across, heading = law.gains(v)
@@ -431,8 +431,8 @@ class RiskRollouts:
         steering = matmul(ahead.T, gains[:OPEN])
         count = min(oldest, len(self.times))
         latest = np.maximum(answered - np.arange(count)[:, None], 1 - lags) + lags - 1
-        seen[:, 0] = 0.0
-        for gain, term in zip(gains[OPEN:], seen):
+        terms[:, 0] = 0.0
+        for gain, term in zip(gains[OPEN:], terms):
             steering[:count] += gain * np.convolve(np.concatenate([np.zeros(lags - 1), term]), self._lag[::-1], "valid")[latest]
         rest = command.steering - steering[0]
         share = np.exp(-s.sample / correlation)
@@ -441,7 +441,7 @@ class RiskRollouts:
         for k in range(1, len(self.times)):
             rest = share * rest + noise * self._noise[k]
             steering[k] += rest
-        return Intention(wanted, reference, drawn=DrawnSteering(steering, gains[OPEN:], answered))
+        return Intention(inputs, reference, drawn=DrawnSteering(steering, gains[OPEN:], answered))
 
     def planned(self, situation: Situation, origin: np.ndarray, acting: tuple[float, float], begin: float) -> Intention:
         """Returns the autonomy's plan from `begin` [s] on, and the reference back to it, as of a controller that replans continuously; a
@@ -449,9 +449,9 @@ class RiskRollouts:
         plan, command = situation.plan, situation.autonomy
         assert plan is not None
         backs = command if command is not None and command.reverse else None
-        wanted, reference = self._plan_inputs(plan, origin, begin) if backs is None else self._constant_inputs(backs)
-        wanted[0] = acting
-        return Intention(wanted, reference, reverse=backs is not None)
+        inputs, reference = self._plan_inputs(plan, origin, begin) if backs is None else self._constant_inputs(backs)
+        inputs[0] = acting
+        return Intention(inputs, reference, reverse=backs is not None)
 
     def _plan_inputs(self, plan: Plan, origin: np.ndarray, begin: float) -> tuple[np.ndarray, np.ndarray]:
         at = begin + self.times
@@ -461,12 +461,12 @@ class RiskRollouts:
         beyond = np.maximum(at - plan.times[-1], 0.0)
         x, y = x + beyond * v * np.cos(yaw), y + beyond * v * np.sin(yaw)
         pedal = plan.inputs[:, 1] - plan.inputs[:, 2]
-        wanted = np.column_stack([np.interp(at, plan.times, plan.inputs[:, 0]), np.interp(at, plan.times, pedal)])
+        inputs = np.column_stack([np.interp(at, plan.times, plan.inputs[:, 0]), np.interp(at, plan.times, pedal)])
         reference = self._no_reference()
         reference[:, :4] = np.column_stack([x - origin[0], y - origin[1], yaw, v])
         reference[:, 5], reference[:, 6] = self._steering.gains(v, self.settings.preview)
         reference[:, 7] = 0.1
-        return wanted, reference
+        return inputs, reference
 
     # -- The batch ----------------------------------------------------------------------------------------------------------------
 
@@ -509,23 +509,23 @@ class RiskRollouts:
         """Returns inputs of all runs: steering and pedal (K, 2, n), gains (3, n) and delays (n,) of corrections, lag (H,), reference
         (K, 10) and vehicle data."""
         expected = (len(self.times), 2), (len(self.times), len(REFERENCE))
-        if (intention.wanted.shape, intention.reference.shape) != expected:
-            raise InputError(f"an intention has wanted {expected[0]} and reference {expected[1]}, not {intention.wanted.shape} and "
+        if (intention.inputs.shape, intention.reference.shape) != expected:
+            raise InputError(f"an intention has inputs {expected[0]} and reference {expected[1]}, not {intention.inputs.shape} and "
                              f"{intention.reference.shape}")
-        wanted: np.ndarray = np.repeat(intention.wanted.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
+        inputs: np.ndarray = np.repeat(intention.inputs.astype(self._dtype)[:, :, None], self.rollouts, axis=2)
         if intention.remnant:
             remnant_sd = (intention.remnant * (self.times < intention.steady - 1e-9)).astype(self._dtype)
-            wanted[:, 0] += remnant_sd[:, None] * self._remnant
+            inputs[:, 0] += remnant_sd[:, None] * self._remnant
         if intention.answer is not None:
-            wanted[:, 0] += intention.answer.astype(self._dtype)[:, None] * self._gain_factors
+            inputs[:, 0] += intention.answer.astype(self._dtype)[:, None] * self._gain_factors
         gains, delays, lag, drawn = self._ones, self._one_sample, self._no_lag, intention.drawn
         if drawn is not None:
-            wanted[:, 0] = drawn.steering
+            inputs[:, 0] = drawn.steering
             gains, delays = np.ascontiguousarray(drawn.gains, dtype=self._dtype), drawn.delays
             lag = self._lag.astype(self._dtype)
         numbers = self._numbers.copy()
         numbers[NUMBERS.index("direction")] = -1.0 if intention.reverse else 1.0
-        return wanted, gains, delays, lag, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
+        return inputs, gains, delays, lag, np.ascontiguousarray(intention.reference, dtype=self._dtype), numbers
 
     def _run(self, run_inputs: Sequence[tuple[np.ndarray, ...]], start: np.ndarray, surroundings: tuple[np.ndarray, ...],
              results: np.ndarray, first: int, end: int) -> None:
@@ -684,6 +684,6 @@ def _outlook(results: np.ndarray, until: float) -> Outlook:
     severe = hit | lifted | spun | lost
     failed = severe | left
     first = np.minimum.reduce([row[at] for at in ("hit_at", "left_at", "lifted_at", "spun_at")])[failed & ~lost]
-    collision, lift, spin, leaving, failure = (Frequency(int(what.sum()), n) for what in (hit, lifted, spun, left, failed))
+    collision, lift, spin, leaving, failure = (Frequency(int(event.sum()), n) for event in (hit, lifted, spun, left, failed))
     speed = np.where(hit, np.abs(row["hit_speed"]), 0.0)
     return Outlook(collision, lift, spin, leaving, failure, failed, severe, speed, float(np.median(first)) if len(first) else math.nan)

@@ -15,7 +15,7 @@ from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sharing.operator_learning import OperatorPosterior
 from lfdm_ros.vehicles import Vehicle
 
@@ -118,7 +118,7 @@ class Situation:
     operator: StampedCommand | None = None
     autonomy: StampedCommand | None = None
     plan: Plan | None = None
-    obstacles: Obstacles = field(default=NOTHING)
+    obstacles: Obstacles = field(default=NO_OBSTACLES)
     path: Path | None = None
     corridor: Corridor | None = None
     draws: Draws | None = None

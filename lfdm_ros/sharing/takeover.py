@@ -19,7 +19,7 @@ HANDS = 0.1  # change of steering, throttle or brake that counts as operator act
 RELEASED = 0.02  # largest value of a released pedal
 GAP = 1.0  # [s] largest pause of autonomy, as between two paths, within one offer
 MAX_LEAD_TIME = 300.0  # [s]
-HAS_A_WAY = "autonomy has a way on: take the foot off the brake, and it drives, or backs where it has to"
+CAN_DRIVE_ON = "autonomy can drive on: take the foot off the brake, and it drives, or backs where it has to"
 DRIVES_ON = "autonomy drives on: hands or a foot on a pedal end it"
 
 
@@ -162,7 +162,7 @@ class Offer:
             self._withdraw()
             self._before = command
             return TakeoverStatus(TakeoverState.GIVEN, DRIVES_ON)
-        return TakeoverStatus(TakeoverState.OFFERED, HAS_A_WAY)
+        return TakeoverStatus(TakeoverState.OFFERED, CAN_DRIVE_ON)
 
 
 def _hands(command: StampedCommand, before: StampedCommand | None) -> bool:

@@ -96,8 +96,8 @@ def maximum(threats: Iterable[float]) -> float:
 
 def noisy_or(threats: Iterable[float]) -> float:
     """Returns the probability that at least one of independent causes acts; NaN where all are NaN."""
-    known = [t for t in threats if t == t]
-    return 1.0 - math.prod(1.0 - t for t in known) if known else math.nan
+    available = [t for t in threats if t == t]
+    return 1.0 - math.prod(1.0 - t for t in available) if available else math.nan
 
 
 @dataclass(frozen=True)

@@ -66,14 +66,14 @@ def checked_sampling(*, model: str | Model, vehicle: Vehicle, dt: float, times: 
                     substeps, interval / substeps, bool(hold))
 
 
-def check_names(model: Model, what: str, names: Sequence[str], allowed: Sequence[str]) -> None:
+def check_names(model: Model, kind: str, names: Sequence[str], allowed: Sequence[str]) -> None:
     """Raises InputError: an unknown or repeated name."""
     for name in names:
         if name not in allowed:
-            raise InputError(f"model '{model.name}' has no {what} '{name}'"
+            raise InputError(f"model '{model.name}' has no {kind} '{name}'"
                              + (suggest(name, allowed) or f"; `lfdm models {model.name}` lists them"))
     if len(set(names)) != len(names):
-        raise InputError(f"a {what} is named twice: {', '.join(names)}")
+        raise InputError(f"a {kind} is named twice: {', '.join(names)}")
 
 
 class BatchRollout:

@@ -12,7 +12,7 @@ from lfdm_ros import documents
 from lfdm_ros.bounds import BOUNDS, require, require_array
 from lfdm_ros.errors import InputError, prefixing, quote
 from lfdm_ros.resources import find_config
-from lfdm_ros.simulation.commonroad import UNDER_WAY, read_commonroad
+from lfdm_ros.simulation.commonroad import OBSERVATION_TIME, read_commonroad
 from lfdm_ros.simulation.courses import COURSES, Course
 from lfdm_ros.simulation.inputs import InputProfile
 from lfdm_ros.simulation.world import Circle, Goal, GoalState, MotionStep, Polygon, Pose, World, require_steps
@@ -24,8 +24,8 @@ class Scenario:
 
     The task is a path (n, 2) [m] to follow, a goal, or both, at a reference or maximum speed [m/s], in a world of obstacles. The corridor
     (k, 3) has rows s along the path, room to the left and to the right of it [m], linear in between: of the lane, not of the vehicle's
-    centre. goal_states: the drive ends in any of them, without them at the end of its path. under_way: observation time of the sensors
-    before the start [s]. hidden_speed: assumed speed of traffic occluded by obstacles beside the path [m/s], 0 for none.
+    centre. goal_states: the drive ends in any of them, without them at the end of its path. observation_time: observation time of the
+    sensors before the start [s]. hidden_speed: assumed speed of traffic occluded by obstacles beside the path [m/s], 0 for none.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Scenario:
     speed: float | None = None
     corridor: np.ndarray | None = None
     goal_states: tuple[GoalState, ...] = ()
-    under_way: float = 0.0
+    observation_time: float = 0.0
     hidden_speed: float = 0.0
 
     def arrived(self, time: float, pose: np.ndarray, speed: float) -> bool:
@@ -83,7 +83,7 @@ def load_scenario(name: str | os.PathLike[str], seed: int | None = None, times: 
         if path.suffix == ".xml":
             read = read_commonroad(path)
             return Scenario(path.stem, read.initial, None, read.duration, World(read.obstacles), None, read.path, read.speed, read.corridor,
-                            read.goal_states, UNDER_WAY)
+                            read.goal_states, OBSERVATION_TIME)
         profile = InputProfile.from_file(path)
         return Scenario(path.stem, Pose(), profile, float(profile.time[-1]))
     data = documents.mapping(documents.read_yaml(path, _MAX_CHARACTERS)[0], f"{path}", optional=_KEYS)

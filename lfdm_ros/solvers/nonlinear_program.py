@@ -100,8 +100,8 @@ class Ipopt:
             "max_iter": iterations, "tol": tolerance, "acceptable_tol": 100.0 * tolerance, "acceptable_iter": 5,
             "mu_strategy": "adaptive", "sb": "yes",
             "print_level": 0, "bound_relax_factor": 0.0, "warm_start_init_point": "yes",
-            **{f"warm_start_{what}": 1e-7
-               for what in ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")}}
+            **{f"warm_start_{option}": 1e-7
+               for option in ("bound_push", "bound_frac", "slack_bound_push", "slack_bound_frac", "mult_bound_push")}}
         self._watch = _Watch(sum(sizes), stages * (n + g))
         self._solver = ca.nlpsol("plan", "ipopt", nlp, {
             "ipopt": options, "iteration_callback": self._watch, "print_time": False, "error_on_fail": False,

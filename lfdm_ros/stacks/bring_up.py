@@ -19,7 +19,7 @@ from rclpy.node import Node, NodeNameNonExistentError
 
 from lfdm_ros.errors import InputError
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.topics import is_wanted
+from lfdm_ros.ros.topics import is_selected
 from lfdm_ros.stacks.remote import STEPS, RemoteNode, SimulatorWatch
 from lfdm_ros.stacks.stack import NodeEntry, Stack
 
@@ -200,5 +200,5 @@ def missing_subscriptions(manager: Node, recorder: NodeEntry, stack: Stack) -> s
                               for entry in stack.nodes if entry is not recorder))
     # An undiscovered node may publish recorded topics.
     namespace = recorder.full_name.rpartition("/")[0] or "/"
-    selected = {name for name in published if not name.startswith("/") or is_wanted(name, chosen, excluded, namespace)}
+    selected = {name for name in published if not name.startswith("/") or is_selected(name, chosen, excluded, namespace)}
     return selected - topics(recorder, manager.get_subscriber_names_and_types_by_node)

@@ -198,8 +198,8 @@ class Inspector(ObserverNode):
         return sorted({full_name(space, name) for name, space in self.node.get_node_names_and_namespaces()}
                       - {self.node.get_fully_qualified_name()})
 
-    def _absent(self, what: str, name: str, there: list[str]) -> str:
-        return f"no {what} {quote(name)} within {self._timeout:g} s" + (
+    def _absent(self, kind: str, name: str, there: list[str]) -> str:
+        return f"no {kind} {quote(name)} within {self._timeout:g} s" + (
             hint(name, there) if there else "; nothing is running, or under another ROS_DOMAIN_ID")
 
     def _wait(self, condition: Callable[[], bool]) -> bool:

@@ -13,7 +13,7 @@ from rclpy.qos import DurabilityPolicy
 from lfdm_ros.bags.typestore import require_type, typestore
 from lfdm_ros.errors import InputError, error_text
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.topics import PublishedTopic, find_topic, is_wanted
+from lfdm_ros.ros.topics import PublishedTopic, find_topic, is_selected
 
 _DEPTH = 10  # queued messages of a topic
 _LOOK_FOR_TOPICS = 0.5  # [s]
@@ -83,7 +83,7 @@ class LiveView:
             self._node.set_parameters([Parameter("use_sim_time", value=simulated)])
             self._simulated = simulated
         for topic, _ in self._node.get_topic_names_and_types():
-            if not is_wanted(topic, self._topics, ()):
+            if not is_selected(topic, self._topics, ()):
                 continue
             try:
                 self._follow(topic, topic in chosen)

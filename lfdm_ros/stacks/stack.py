@@ -30,7 +30,7 @@ from lfdm_ros.ros.component import Component
 from lfdm_ros.ros.endpoints import OF_COMPONENTS, PUBLISHES, SUBSCRIBES, Endpoint, in_force
 from lfdm_ros.ros.parameters import Parameter, Value, by_name
 from lfdm_ros.ros.runtime import node_in
-from lfdm_ros.ros.topics import is_wanted
+from lfdm_ros.ros.topics import is_selected
 from lfdm_ros.vehicles.body import moved
 
 EXECUTABLES = ("vehicle_simulator", "state_sensor", "input_player", "recorder", "calibrator", "mpc_controller", "shared_control",
@@ -256,7 +256,7 @@ def _recorded(recorder: NodeEntry, found: list[Connection]) -> list[Connection]:
     topics, exclude = ({recorder.topic(name) for name in recorder.value(key) or []} for key in ("topics", "exclude"))  # type: ignore[union-attr]
     namespace = recorder.full_name.rpartition("/")[0] or "/"
     published = {c.name: c.endpoint.kind for c in found if c.direction == PUBLISHES}
-    selected = topics or {name for name in published if is_wanted(name, topics, exclude, namespace)}
+    selected = topics or {name for name in published if is_selected(name, topics, exclude, namespace)}
     return [Connection(recorder, Endpoint(SUBSCRIBES, name, published.get(name), "recorded"), name) for name in sorted(selected)]
 
 

@@ -119,7 +119,7 @@ class OperatorBody:
         self._time: float | None = None
 
     @property
-    def wanted_angle(self) -> float:
+    def target_angle(self) -> float:
         """Target road-wheel angle of the hands [rad]."""
         return self._targets[0]
 

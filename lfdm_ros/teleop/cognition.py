@@ -29,7 +29,7 @@ class Percept:
     far_distance: float
     speed: float  # of the vehicle [m/s]
     yaw_rate: float  # [rad/s]
-    wanted_speed: float  # of the path a preview time ahead [m/s]
+    target_speed: float  # of the path a preview time ahead [m/s]
     headway: float = math.inf  # time to the nearest obstacle ahead on the path [s]; inf: none
 
 
@@ -69,7 +69,7 @@ class _TwoPointMind(TwoPoint):
 
     def act(self, percept: Percept) -> OperatorDecision:
         p = percept
-        return OperatorDecision(self.steer(p.far_angle, p.near_angle, p.elapsed), self.press(p.speed, p.wanted_speed, p.headway, p.elapsed))
+        return OperatorDecision(self.steer(p.far_angle, p.near_angle, p.elapsed), self.press(p.speed, p.target_speed, p.headway, p.elapsed))
 
 
 TWO_POINT = OperatorKind("two_point", "Salvucci's two-point driver", _TwoPointMind)

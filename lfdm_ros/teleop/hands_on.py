@@ -74,8 +74,8 @@ class Joystick:
             throttle, brake = self._pressed(s.throttle_axis, axes), self._pressed(s.brake_axis, axes)
         if s.reverse_button >= 0 and buttons[s.reverse_button]:
             throttle = -throttle
-        is_held = s.hold_button < 0 or bool(buttons[s.hold_button])
-        self._requested = (s.steering_share * steering, s.largest_throttle * throttle, s.largest_brake * brake) if is_held else None
+        is_pressed = s.hold_button < 0 or bool(buttons[s.hold_button])
+        self._requested = (s.steering_share * steering, s.largest_throttle * throttle, s.largest_brake * brake) if is_pressed else None
 
     def holds(self, time: float) -> bool:
         """Checks that the button is held at a time [s]."""

@@ -23,7 +23,7 @@ from lfdm_ros.control.routing.goal_follower import GoalFollower, SpeedProfiledPa
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.teleop.body import OperatorBody
 from lfdm_ros.teleop.cognition import OPERATORS, Percept
@@ -82,7 +82,7 @@ class Operator:
         self._mind.reset()
         self._pictures: deque[tuple[float, Measured, Obstacles]] = deque()  # with their arrival times
         self._newest, self._came = -math.inf, -math.inf  # stamp and arrival time of the newest picture
-        self._obstacles = NOTHING
+        self._obstacles = NO_OBSTACLES
         self._picture: tuple[float, Measured, Obstacles] | None = None
         self._next, self._acted, self._station = -math.inf, math.nan, 0.0
         self._offers: deque[tuple[float, bool]] = deque()  # start times of changes on the screen
@@ -91,9 +91,9 @@ class Operator:
         self._begin(self._finder)
 
     @property
-    def wanted_angle(self) -> float:
+    def target_angle(self) -> float:
         """Decided road-wheel angle [rad], the target of the hands."""
-        return self._body.wanted_angle
+        return self._body.target_angle
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,
                hidden_speed: float = 0.0) -> None:
@@ -165,20 +165,20 @@ class Operator:
         pose = PlanarState.of(measured)
         finder.update_obstacles(obstacles)
         finder.update_route(measured.time, pose)
-        if finder.way is None or finder.done or now - self._came > s.view_timeout:
-            self._body.decide(now, 0.0 if finder.done else self._body.wanted_angle, -s.view_brake)
+        if finder.profiled_path is None or finder.done or now - self._came > s.view_timeout:
+            self._body.decide(now, 0.0 if finder.done else self._body.target_angle, -s.view_brake)
             return
         elapsed = s.cognitive_cycle if math.isnan(self._acted) else now - self._acted
         self._acted = now
         reaction = now - came + s.cognitive_cycle + self.person.motor_delay
         ahead = s.anticipation * reaction + s.latency_anticipation * (came - measured.time)
-        decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.way))
+        decision = self._mind.act(self._percept(now, elapsed, measured, ahead, finder.profiled_path))
         if not (math.isfinite(decision.angle) and math.isfinite(decision.pedal)):
             raise ArithmeticError(f"operator {self._kind.name} decided for {decision}")
         while self._offers and self._offers[0][0] <= measured.time + _SAME:
             _, self._offered = self._offers.popleft()
         if self._offered and s.accepts and decision.pedal < 0.0:
-            self._body.decide(now, self._body.wanted_angle, 0.0)  # instead of braking
+            self._body.decide(now, self._body.target_angle, 0.0)  # instead of braking
             return
         self._body.decide(now, min(max(decision.angle, -self._full_lock), self._full_lock),
                           min(max(decision.pedal, -s.largest_brake), 1.0))
@@ -212,7 +212,7 @@ class Operator:
 
     def _cycle(self, now: float, reason: str) -> Cycle:
         """Returns the cycle's report, without its command."""
-        finder, plan, zero = self._finder, self._finder.way, (0.0, 0.0, 0.0)
+        finder, plan, zero = self._finder, self._finder.profiled_path, (0.0, 0.0, 0.0)
         age = now - self._newest if self._newest > -math.inf else math.nan
         if finder.done:
             return Cycle(zero, CycleOutcome.STOPPED, ARRIVED, done=True, age=age, remaining=0.0)

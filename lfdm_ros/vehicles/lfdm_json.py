@@ -176,8 +176,8 @@ def _open(name: str | os.PathLike[str], kind: str) -> tuple[_Reader, list[str]]:
 
 
 def _object(pairs: Sequence[tuple[str, Any]], path: Path) -> dict[str, Any]:
-    seen: set[str] = set()
-    twice = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+    previous: set[str] = set()
+    twice = [key for key, _ in pairs if key in previous or previous.add(key)]  # type: ignore[func-returns-value]
     if twice:
         raise InputError(f"{path}: key {quote(twice[0])} stands there twice")
     return dict(pairs)

@@ -81,9 +81,9 @@ def typical_vehicle(name: str, mass: float, wheelbase: float, kind: str = "car",
     if kind not in CLASSES:
         raise InputError(f"no class '{kind}'; choose one of: {', '.join(CLASSES)}")
     like, fixed = CLASSES[kind], dict(given or {})
-    for what, value in (("mass", mass), ("wheelbase", wheelbase), ("front share", front_share), ("power", power)):
+    for label, value in (("mass", mass), ("wheelbase", wheelbase), ("front share", front_share), ("power", power)):
         if value is not None and not (math.isfinite(value) and value > 0.0):
-            raise InputError(f"{what} must be above 0, not {value:g}")
+            raise InputError(f"{label} must be above 0, not {value:g}")
     if front_share is not None and front_share >= 1.0:
         raise InputError(f"the front axle's share of the weight must be below 1, not {front_share:g}")
     values: dict[str, float] = {}

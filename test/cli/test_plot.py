@@ -44,7 +44,7 @@ def test_all_values_are_drawn_and_a_speed_that_stays_is_a_line(run: Path, bag: P
     recorded = read(bag, ("vx", "control/command:throttle"), True)
     np.testing.assert_allclose(recorded["vx"].value, [1, 2, 3, 4, 5])
     np.testing.assert_allclose(recorded["control/command:throttle"].value, [0.0, 0.1, 0.2, 0.3, 0.4])
-    speed, _ = draw({"run": csv}, ["vx", "yaw_rate"], way=False).axes
+    speed, _ = draw({"run": csv}, ["vx", "yaw_rate"], from_above=False).axes
     low, high = speed.get_ylim()
     assert high - low >= 0.19 and speed.get_ylabel() == "vx\n[m/s]"
 

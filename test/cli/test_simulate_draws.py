@@ -39,7 +39,7 @@ def test_quantiles_over_time(result: Path, capsys: pytest.CaptureFixture[str]) -
     assert (low[1:] < middle[1:]).all() and (middle[1:] < high[1:]).all()
     trace = read(result / "out.csv", ("vx",), True)["vx"]  # as `lfdm plot` draws it
     assert trace.band is not None and (trace.band == [low, high]).all() and (trace.value == middle).all()
-    assert len(draw({"run": {"vx": trace}}, ["vx"], way=False).axes[0].collections) == 1
+    assert len(draw({"run": {"vx": trace}}, ["vx"], from_above=False).axes[0].collections) == 1
     assert simulate(result) == 0
     alone = float(list(csv.DictReader((result / "out.csv").open()))[-1]["vx"])
     assert middle[-1] == pytest.approx(alone, rel=0.02)

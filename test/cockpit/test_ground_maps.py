@@ -11,7 +11,7 @@ from lfdm_ros.cockpit.wire import GROUND, LEARNED
 from lfdm_ros.ground import FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
-from lfdm_ros.ros.grid_map import grid_map_message, known_message
+from lfdm_ros.ros.grid_map import friction_message, grid_map_message
 
 
 def unpacked(message: bytes) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -46,7 +46,7 @@ def test_a_learned_map_has_the_deviation_of_its_friction() -> None:
     grid, link = Grid(0.0, 0.0, 1.0, 6, 6), FrictionLink(0.1, 1.1)
     mean = np.linspace(0.2, 1.0, 36).reshape(grid.shape)
     known = FrictionPosteriorMap(grid, link, link.latent(mean), np.full(grid.shape, 0.02), np.empty((0, *grid.shape)))
-    message = page_messages.ground(known_message(known, "odom", 0), LEARNED)
+    message = page_messages.ground(friction_message(known, "odom", 0), LEARNED)
     _, (heights, friction, sd) = unpacked(message)
     assert message[0] == LEARNED and not heights.any()
     np.testing.assert_allclose(friction, mean, atol=1e-4)

@@ -7,7 +7,7 @@ import pytest
 
 from lfdm_ros.control.routing.hidden_traffic import MIN_SPEED, hidden_traffic_speeds
 from lfdm_ros.control.routing.path import Path
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.vehicles import load_vehicle
 
 FOOTPRINT = load_vehicle("hmmwv").footprint
@@ -26,7 +26,7 @@ def speeds(obstacles, at=12.0, vx=10.0, assumed=1.5):
 
 
 def test_nothing_hidden_is_no_limit():
-    assert np.isinf(speeds(NOTHING)).all()
+    assert np.isinf(speeds(NO_OBSTACLES)).all()
     assert np.isinf(speeds(van(near=-9.0))).all()  # on foot nobody comes as far as the path in time
 
 

@@ -9,14 +9,14 @@ from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing import manoeuvring
-from lfdm_ros.control.routing.manoeuvring import NO_GAIN, NO_ROOM, NO_WAY, Manoeuvring, SteeredAxles, free_length
+from lfdm_ros.control.routing.manoeuvring import NO_GAIN, NO_PATH, NO_ROOM, Manoeuvring, SteeredAxles, free_length
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.reverse_search import Leg
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Scenario, World, load_scenario
 from lfdm_ros.simulation import Pose as Start
@@ -150,7 +150,7 @@ def test_it_leaves_a_pocket_in_reverse_and_turns():
 def on_along(car):
     """The way that is left of a manoeuvre, as the lattice would give it."""
     x, y = car.pose.x, car.pose.y
-    way = car.manoeuvring.way
+    way = car.manoeuvring.path
     if way is None:
         return None
     k = int(np.argmin(np.hypot(way.x - x, way.y - y)))
@@ -208,7 +208,7 @@ def test_it_stands_where_nothing_was_seen_behind_it():
 def test_it_says_that_a_goal_is_closed_in():
     ring = wall(20.0, 40.0, 10.0, 10.0) + wall(20.0, 40.0, -10.0, -10.0) + wall(20.0, 20.0, -10.0, 10.0) + wall(40.0, 40.0, -10.0, 10.0)
     car = Car().run(8.0, obstacles=circles(*ring), goal=Goal(30.0, 0.0))
-    assert car.moves[-1] is None and car.manoeuvring.explained("x") == f"x; {NO_WAY}" and car.pose.x == 0.0
+    assert car.moves[-1] is None and car.manoeuvring.explained("x") == f"x; {NO_PATH}" and car.pose.x == 0.0
 
 
 def test_it_needs_a_blocked_way_for_longer_than_a_scan():
@@ -298,7 +298,7 @@ def test_a_vehicle_put_elsewhere_does_not_halt():
 
 
 def test_without_obstacles_nothing_happens():
-    car = Car().run(2.0, blocked=False, obstacles=NOTHING)
+    car = Car().run(2.0, blocked=False, obstacles=NO_OBSTACLES)
     assert all(move is None for move in car.moves)
 
 
@@ -430,7 +430,7 @@ def test_a_start_by_a_wall_without_a_view_behind_stands_and_says_why():
 def test_a_vehicle_that_is_closed_in_says_so():
     world = walls((-15.0, 25.0, 12.0, 12.5), (-15.0, 25.0, -12.5, -12.0), (25.0, 25.5, -12.5, 12.5), (-15.5, -15.0, -12.5, 12.5))
     run, cycles = driven(Scenario("room", Start(), None, 15.0, world, Goal(50.0, 0.0, 2.0), speed=6.0), 2.0 * math.pi)
-    assert math.isnan(run.reached) and not run.collisions and cycles[-1].reason.endswith(NO_WAY)
+    assert math.isnan(run.reached) and not run.collisions and cycles[-1].reason.endswith(NO_PATH)
     assert abs(run.column("vx")[-1]) < 0.1
 
 

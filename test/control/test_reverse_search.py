@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing.reverse_search import CELLS, Outcome, ReverseSearch
-from lfdm_ros.control.routing.seen_map import SEEN_CELLS, SEEN_MEMORY, SeenMap
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.control.routing.visibility_map import MAP_CELLS, VISIBILITY_MEMORY, VisibilityMap
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.vehicles import Footprint, load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -156,14 +156,14 @@ HERE = PlanarState(0.0, 0.0, 0.0, 0.0)
 
 
 def map_of(seen, now=0.0, pose=HERE, sight=40.0, cells=1.0):
-    the_map = SeenMap(HMMWV.footprint, cells)
+    the_map = VisibilityMap(HMMWV.footprint, cells)
     the_map.look(now, pose, np.array([pose.x, pose.y]), sight, seen)
     return the_map
 
 
 def places_of(the_map):
     corner = np.array(the_map.corner)
-    return np.array([(corner[0] + j, corner[1] + i) for i in range(SEEN_CELLS) for j in range(SEEN_CELLS)])
+    return np.array([(corner[0] + j, corner[1] + i) for i in range(MAP_CELLS) for j in range(MAP_CELLS)])
 
 
 @pytest.mark.parametrize("sector", [None, (0.0, math.radians(60.0)), (2.0, math.radians(120.0))])
@@ -188,8 +188,8 @@ def test_what_is_in_view_is_what_rays_reach(sector):
 
 def test_places_count_for_a_minute_and_move_with_the_map():
     the_map = map_of(obstacles())
-    seen = the_map.places(SEEN_MEMORY - 1.0)
-    assert seen.any() and not the_map.places(SEEN_MEMORY + 1.0).any()
+    seen = the_map.places(VISIBILITY_MEMORY - 1.0)
+    assert seen.any() and not the_map.places(VISIBILITY_MEMORY + 1.0).any()
     before = {tuple(place) for place, is_seen in zip(places_of(the_map), seen.ravel()) if is_seen}
     the_map.look(1.0, PlanarState(70.0, 3.0, 0.0, 0.0), np.array([70.0, 3.0]), 1.0, obstacles(time=1.0))
     after = {tuple(place) for place, is_seen in zip(places_of(the_map), the_map.places(1.0).ravel()) if is_seen}
@@ -210,14 +210,14 @@ def test_things_out_of_view_are_remembered_and_others_not():
     the_map = map_of(obstacles(plain))
     turned = obstacles(time=1.0, sector=(math.pi, 1.0))
     the_map.look(1.0, PlanarState(0.0, 0.0, 0.0, 0.0), np.zeros(2), 40.0, turned)
-    assert len(the_map.recall(1.0, turned).radii) == 1 and len(the_map.recall(1.0, NOTHING).radii) == 1
+    assert len(the_map.recall(1.0, turned).radii) == 1 and len(the_map.recall(1.0, NO_OBSTACLES).radii) == 1
     the_map.clear()
-    assert not len(the_map.recall(1.0, NOTHING).radii)
+    assert not len(the_map.recall(1.0, NO_OBSTACLES).radii)
     # Beyond the sensor's range, and near its end.
     the_map = map_of(obstacles((21.0, 0.0, 0.5, 0.0, 0.0)))
     for sight, kept in ((15.0, True), (20.7, True), (21.5, True), (40.0, False)):
         the_map.look(1.0, HERE, np.zeros(2), sight, obstacles(time=1.0))
-        assert bool(len(the_map.recall(1.0, NOTHING).radii)) == kept, sight
+        assert bool(len(the_map.recall(1.0, NO_OBSTACLES).radii)) == kept, sight
 
 
 def test_places_where_something_moves_are_not_calm_for_a_while():

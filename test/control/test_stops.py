@@ -317,7 +317,7 @@ def test_a_plan_does_not_brake_harder_in_a_bend_than_the_rear_axle_holds(monkeyp
     assert braked[0.0].command[2] == pytest.approx(SETTINGS.brake_rate * SETTINGS.period)
     guard = Guard(SETTINGS, HMMWV, PLACE)
     measured = {"vx": 20.0, "yaw_rate": 0.0}
-    assert {across: guard.held((0.0, -1.0), moving(20.0, ay=across), measured)[1] for across in (0.0, 6.0)} == {
+    assert {across: guard.limit_wheel_slip((0.0, -1.0), moving(20.0, ay=across), measured)[1] for across in (0.0, 6.0)} == {
         0.0: pytest.approx(-0.47, abs=0.02), 6.0: pytest.approx(-0.26, abs=0.02)}
 
 
@@ -326,8 +326,8 @@ def test_a_plan_does_not_brake_harder_in_a_bend_than_the_rear_axle_holds(monkeyp
 def test_throttle_is_eased_while_a_wheel_spins(speed: float, faster: float, pedal: float):
     guard, spin = Guard(SETTINGS, HMMWV, PLACE), (speed + faster) / HMMWV.parameters["wheel_radius"]
     measured = {"vx": speed, "yaw_rate": 0.0, "omega_fl": spin, "omega_rr": speed}
-    assert guard.held((0.1, 0.8), moving(speed), measured) == (0.1, pytest.approx(pedal))
-    assert guard.held((0.1, 0.8), moving(speed), {"vx": speed, "yaw_rate": 0.0}) == (0.1, 0.8)
+    assert guard.limit_wheel_slip((0.1, 0.8), moving(speed), measured) == (0.1, pytest.approx(pedal))
+    assert guard.limit_wheel_slip((0.1, 0.8), moving(speed), {"vx": speed, "yaw_rate": 0.0}) == (0.1, 0.8)
 
 
 def test_the_speed_is_for_a_stop_within_what_both_sides_of_the_vehicle_see():

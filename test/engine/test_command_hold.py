@@ -55,7 +55,7 @@ def test_holds_then_ramps_the_brake_and_recovers(gate: CommandHold) -> None:
 
 
 def test_held_from_its_stamp_nothing_older_than_the_time_out_acts(gate: CommandHold) -> None:
-    gate.held_from_stamp = True
+    gate.timeout_from_stamp = True
     assert gate.offer(GOOD, 9_600_000_000, 10 * SECOND) and not gate.timed_out(10.1) and gate.timed_out(10.11)
     assert gate.offer(GOOD, 10_500_000_000, 10_200_000_000) and gate.timed_out(10.71)  # a stamp ahead holds no longer than one of now
     assert gate.offer(GOOD, 0, 11 * SECOND) and not gate.timed_out(11.5)

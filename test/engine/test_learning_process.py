@@ -43,7 +43,7 @@ def process() -> Iterator[LearningProcess]:
 def wait(condition: Callable[[], object], process: LearningProcess) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, (process.failed, process.last_refusal, process.told)
+        assert time.monotonic() < end, (process.failed, process.last_refusal, process.last_update)
         time.sleep(0.01)
 
 
@@ -59,7 +59,7 @@ def test_a_stretch_becomes_a_map_and_a_death_is_survived(process: LearningProces
     wait(lambda: news.append(process.news()) or news[-1], process)
     known, stamp_ns = news[-1]
     assert stamp_ns == 3_000_000_000 and known.median.friction_at(4.5, 0.0) == pytest.approx(0.3, abs=0.1)
-    assert process.told.kept == process.told.felt == 2 and process.waiting == 0
+    assert process.last_update.stored == process.last_update.felt == 2 and process.waiting == 0
 
     # A stretch that cannot be felt is named, and the next one is felt.
     drive = job.stretch.drive
@@ -88,4 +88,4 @@ def test_who_is_too_far_behind_drops_the_oldest(process: LearningProcess) -> Non
         process.hand(Job(nothing, (0.0, 0.0), k))
     assert process.dropped >= 20 - 3 - 2 and process.waiting <= 5
     wait(lambda: not process.waiting, process)
-    assert process.refused + process.dropped == 20 and process.told.felt == 0
+    assert process.refused + process.dropped == 20 and process.last_update.felt == 0

@@ -45,14 +45,14 @@ def test_zero_is_as_fast_as_possible() -> None:
 
 def test_a_tick_that_was_not_permitted_is_no_overrun_and_is_not_caught_up_with() -> None:
     pacer = Pacer(0.01, 10.0, now=0.0)  # a tick is due each millisecond
-    assert pacer.delay(0.0, pace=1.0) == pytest.approx(0.01) and pacer.held
+    assert pacer.delay(0.0, pace=1.0) == pytest.approx(0.01) and pacer.blocked
     pacer.tick(0.01)
-    assert pacer.held_back(0.01) == pytest.approx(0.009)
+    assert pacer.blocked_time(0.01) == pytest.approx(0.009)
     assert pacer.delay(0.02, pace=0.0) == math.inf
-    assert pacer.held_back(0.111) == pytest.approx(0.009 + 0.1)
+    assert pacer.blocked_time(0.111) == pytest.approx(0.009 + 0.1)
     assert pacer.delay(0.111) <= 0.0  # the answer has come
     pacer.tick(0.111)
-    assert pacer.held_back(5.0) == pytest.approx(0.009 + 0.1) and not pacer.held
+    assert pacer.blocked_time(5.0) == pytest.approx(0.009 + 0.1) and not pacer.blocked
     assert pacer.delay(0.111) == pytest.approx(0.001) and pacer.overruns == 0
 
 

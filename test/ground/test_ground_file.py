@@ -31,14 +31,14 @@ def test_patches_lie_where_they_are_drawn() -> None:
     x, y = np.meshgrid(np.linspace(0.0, 20.0, 301), np.linspace(-5.0, 5.0, 151))
     everywhere = ground.field.friction_at(x, y)
     assert everywhere.min() > 0.19 and everywhere.max() < 0.92
-    assert ground.known is ground.field and not ground.sd.any() and ground.belief is None and ground.drawn(3) == [ground.field]
+    assert ground.median is ground.field and not ground.sd.any() and ground.belief is None and ground.drawn(3) == [ground.field]
 
 
 def test_of_a_random_field_only_what_was_seen_is_known() -> None:
     document = {"area": AREA, "friction": FIELD, "seed": 3, "observations": [{"x": 4.0, "y": 0.0, "friction": 0.3, "noise": 0.01}],
                 "patches": [{"friction": 0.8, "circle": {"x": 18.0, "y": 0.0, "radius": 2.0}}]}
     ground = load_ground(document)
-    for field in (ground.field, ground.known):
+    for field in (ground.field, ground.median):
         assert field.friction_at(4.0, 0.0) == pytest.approx(0.3, abs=0.01)
         assert field.friction_at(18.0, 0.0) == pytest.approx(0.8, abs=0.01)
     at = {place: ground.sd[10, round(place / 0.5)] for place in (4.0, 12.0, 18.0)}
@@ -48,7 +48,7 @@ def test_of_a_random_field_only_what_was_seen_is_known() -> None:
     assert there[:, 0].std() < 0.02 and there[:, 1].std() > 0.15 and np.ptp(there[:, 2]) < 1e-12
     again, other = load_ground(document), load_ground(document, seed=4)
     np.testing.assert_array_equal(ground.field.latent, again.field.latent)
-    np.testing.assert_array_equal(ground.known.latent, other.known.latent)
+    np.testing.assert_array_equal(ground.median.latent, other.median.latent)
     assert np.abs(ground.field.latent - other.field.latent).max() > 1.0
 
 

@@ -135,7 +135,7 @@ def test_a_file_with_a_random_field_says_what_is_believed_and_seen() -> None:
     assert known.link == file.field.link and known.median.friction_at(60.0, 0.0) == pytest.approx(0.35, abs=0.1)
     # Of one that is known nobody is told what it says: that is what is to be learned.
     bend = GroundPrior.of(SETTINGS, load_ground("ice_in_the_bend"))
-    assert len(bend.seen) == 0 and bend.prior.alpha_x == 12.0 and bend.grid is not None and not bend.grid.outside(98.8, 12.0)
+    assert len(bend.observations) == 0 and bend.prior.alpha_x == 12.0 and bend.grid is not None and not bend.grid.outside(98.8, 12.0)
     assert bend.before(SETTINGS, (0.0, 0.0)).median.friction_at(98.8, 12.0) == pytest.approx(1.0)
 
 

@@ -17,7 +17,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from lfdm_ros.bounds import Refused
 from lfdm_ros.ground import FieldPosterior, FieldPrior, FrictionLink, Grid, Observations
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
-from lfdm_ros.ros.grid_map import known_message, read_known
+from lfdm_ros.ros.grid_map import friction_message, read_friction
 from lfdm_ros.ros.grounds import planned_on
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
@@ -34,18 +34,18 @@ def known(draws: int = 4) -> FrictionPosteriorMap:
 
 @pytest.fixture(scope="module")
 def message() -> Any:
-    return known_message(known(), "odom", 2_500_000_000)
+    return friction_message(known(), "odom", 2_500_000_000)
 
 
 def test_there_and_back(message: Any) -> None:
     there = known()
-    back = read_known(deserialize_message(serialize_message(message), GridMap), "odom")
+    back = read_friction(deserialize_message(serialize_message(message), GridMap), "odom")
     assert back.grid == GRID and (back.link.ice, back.link.dry) == pytest.approx((0.1, 1.1))
     for name in ("mean", "sd", "draws"):
         np.testing.assert_allclose(getattr(back, name), getattr(there, name), atol=1e-6)
     assert back.median.friction_at(0.0, 0.0) == pytest.approx(0.2, abs=0.02) and len(back.drawn) == 4
     assert message.header.stamp.sec == 2 and message.layers[0] == "friction_mean"
-    assert read_known(known_message(known(0), "odom", 0), "odom").draws.shape == (0, *GRID.shape)
+    assert read_friction(friction_message(known(0), "odom", 0), "odom").draws.shape == (0, *GRID.shape)
 
 
 def layer(name: str, change: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -73,7 +73,7 @@ def test_what_is_no_such_map_is_refused_in_one_line(message: Any, damage: Any, w
     broken = copy.deepcopy(message)
     damage(broken)
     with pytest.raises(Refused, match=words.replace("(", r"\(").replace(")", r"\)").replace("+", r"\+")) as refused:
-        read_known(broken, "odom")
+        read_friction(broken, "odom")
     assert refused.value.reason == reason and "\n" not in str(refused.value)
 
 

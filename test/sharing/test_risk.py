@@ -17,7 +17,7 @@ from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid, Heigh
 from lfdm_ros.ground.ground_file import load_ground
 from lfdm_ros.ground.vehicle_on_ground import VehicleOnGround
 from lfdm_ros.models.chassis import GRAVITY
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sharing import risk
 from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.fleet import friction_draws, tyre_models
@@ -195,13 +195,13 @@ def test_a_gpu_gives_the_same_answer(gpu):
 
 def test_who_is_just_too_far_reaches_it_as_often_as_the_speed_says(made):
     rollouts = made(replace(KNOWN, rollouts=4096, clear=0.0, speed_sd=1.0, horizon=2.0))
-    free = rollouts.follow([coasting(rollouts)], start(rollouts), NOTHING, 0.0)
+    free = rollouts.follow([coasting(rollouts)], start(rollouts), NO_OBSTACLES, 0.0)
     assert free[0].collision.count == 0
     # How far it comes in the time, by the same model without a doubt.
     reach = way_of(made(replace(KNOWN, horizon=2.0)))
     for further in (-1.5, 0.0, 1.0):
         wall = reach + HMMWV.footprint.front + further
-        (found,) = rollouts.follow([coasting(rollouts)], start(rollouts), NOTHING, 0.0, walls=np.array([[wall, -20.0, wall, 20.0]]))
+        (found,) = rollouts.follow([coasting(rollouts)], start(rollouts), NO_OBSTACLES, 0.0, walls=np.array([[wall, -20.0, wall, 20.0]]))
         assert within(found.collision, 1.0 - norm.cdf(further / (2.0 * 1.0)) if further else 0.5)
 
 
@@ -211,7 +211,7 @@ def test_an_intention_of_another_size_is_refused(made):
     for wanted, reference in ((2, 8), (3, len(REFERENCE))):
         with pytest.raises(InputError, match="an intention has wanted"):
             rollouts.follow([Intention(np.zeros((len(rollouts.times), wanted)), np.zeros((len(rollouts.times), reference)))],
-                            start(rollouts), NOTHING, 0.0)
+                            start(rollouts), NO_OBSTACLES, 0.0)
 
 
 def coasting(rollouts):
@@ -228,7 +228,7 @@ def way_of(rollouts):
     for _ in range(30):
         middle = 0.5 * (near + far)
         wall = np.array([[middle, -20.0, middle, 20.0]])
-        (found,) = rollouts.follow([coasting(rollouts)], start(rollouts), NOTHING, 0.0, walls=wall)
+        (found,) = rollouts.follow([coasting(rollouts)], start(rollouts), NO_OBSTACLES, 0.0, walls=wall)
         near, far = (middle, far) if found.collision.count else (near, middle)
     return near - HMMWV.footprint.front
 

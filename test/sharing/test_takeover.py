@@ -204,7 +204,7 @@ def test_autonomy_offers_to_drive_on_and_a_foot_off_the_brake_accepts(hands):
     assert drive.run(1.5).takeover.state is TakeoverState.NONE
     offered = drive.run(1.0)
     assert offered.takeover.state is TakeoverState.OFFERED
-    assert offered.reason.startswith("autonomy has a way on: take the foot off the brake")
+    assert offered.reason.startswith("autonomy can drive on: take the foot off the brake")
     assert offered.mode == "blend" and offered.k == 0.0 and offered.command.brake > 0.3
     drive.operator = (0.0, 0.0, 0.05)
     assert drive.run(0.5).takeover.state is TakeoverState.OFFERED  # still on it

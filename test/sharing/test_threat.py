@@ -56,7 +56,7 @@ def straight(vx=10.0, time=1.0, horizon=3.0, **columns):
 def test_a_held_command_is_what_the_vehicle_would_do():
     """Against the simulator with the same model, fine steps, and the actuators' rate of steering."""
     now, command = 1.0, StampedCommand(1.0, 0.2, 0.3)
-    rolled = Forecast(HMMWV).held(situation(15.0, sent=(StampedCommand(0.0, 0.05, 0.1),)), command, 2.0)
+    rolled = Forecast(HMMWV).roll_out(situation(15.0, sent=(StampedCommand(0.0, 0.05, 0.1),)), command, 2.0)
     simulator = Simulator(HMMWV, "driven_bicycle", 0.005)
     simulator.reset(vx=15.0)
     rate, state = HMMWV.actuators.steering_rate, np.array([0.05, 0.1, 0.0])
@@ -72,7 +72,7 @@ def test_a_held_command_is_what_the_vehicle_would_do():
 def test_what_was_sent_acts_first_for_the_delay():
     late = HMMWV.replace(actuation_delay=0.5)
     sent = (StampedCommand(0.0), StampedCommand(0.9, -0.1))
-    rolled = Forecast(late).held(replace(situation(15.0), vehicle=late, sent=sent), StampedCommand(1.0, 0.3), 2.0)
+    rolled = Forecast(late).roll_out(replace(situation(15.0), vehicle=late, sent=sent), StampedCommand(1.0, 0.3), 2.0)
     steering = rolled.inputs[:, 0]
     assert (steering[rolled.times < 1.4 + 1e-9] == 0.0).all() and steering.min() <= -0.05 and steering[-1] == pytest.approx(0.3)
 

@@ -18,7 +18,7 @@ from lfdm_ros.cockpit.wire import GROUND, LEARNED, STATE, pack
 from lfdm_ros.ground import FrictionLink
 from lfdm_ros.ground.grid import Grid
 from lfdm_ros.ground.posterior import FrictionPosteriorMap
-from lfdm_ros.ros.grid_map import grid_map_message, known_message
+from lfdm_ros.ros.grid_map import friction_message, grid_map_message
 
 GRID = Grid(-60.0, -60.0, 1.0, 121, 121)
 X, Y = np.meshgrid(GRID.xs, GRID.ys)
@@ -41,7 +41,7 @@ def server() -> Iterator[CockpitServer]:
     link = FrictionLink(0.1, 1.1)
     latent = link.latent(np.where(ICY, 0.5, 1.0))
     learned = FrictionPosteriorMap(GRID, link, latent, np.where(X < 0.0, 1e-6, 1.5), np.empty((0, *GRID.shape)))
-    server.publish(LEARNED, page_messages.ground(known_message(learned, "odom", 0), LEARNED), keep=True)
+    server.publish(LEARNED, page_messages.ground(friction_message(learned, "odom", 0), LEARNED), keep=True)
     server.publish(STATE, pack(STATE, 1.0, np.zeros(21)), keep=True)
     yield server
     server.stop()

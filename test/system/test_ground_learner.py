@@ -15,7 +15,7 @@ from lfdm_ros.nodes.ground_learner import GroundLearner
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.shared_control import SharedControl
 from lfdm_ros.ros import qos
-from lfdm_ros.ros.grid_map import known_message, read_known
+from lfdm_ros.ros.grid_map import friction_message, read_friction
 from lfdm_ros.ros.messages import VehicleMessages, nanoseconds, set_stamp
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
@@ -61,11 +61,11 @@ def test_what_is_felt_is_told_with_how_it_goes(graph: Any) -> None:
     driven = Driven(graph, 0.3)
     driven.drive(1.5, 0.0, 10.0)
     maps = graph.listen("ground/known", GRID_MAP, qos.LATCHED)
-    graph.wait(lambda: maps and read_known(maps[-1], "odom").median.friction_at(6.0, 0.0) < 0.5, "a map of the road")
+    graph.wait(lambda: maps and read_friction(maps[-1], "odom").median.friction_at(6.0, 0.0) < 0.5, "a map of the road")
     driven.drive(0.5, 0.0, 10.0, broken=True)
     driven.drive(2.2, 50.0, 10.0)
-    graph.wait(lambda: read_known(maps[-1], "odom").median.friction_at(58.0, 0.0) < 0.5, "a map of the road further on")
-    known = read_known(maps[-1], "odom")
+    graph.wait(lambda: read_friction(maps[-1], "odom").median.friction_at(58.0, 0.0) < 0.5, "a map of the road further on")
+    known = read_friction(maps[-1], "odom")
     assert known.median.friction_at(6.0, 0.0) == pytest.approx(0.3, abs=0.12) and known.median.friction_at(0.0, 60.0) > 0.95
     assert len(known.draws) == 2 and nanoseconds(maps[-1].header.stamp) <= driven.ms * MS
 
@@ -87,7 +87,7 @@ def test_what_is_felt_is_told_with_how_it_goes(graph: Any) -> None:
     graph.wait(lambda: node.refusals.counts.get("posterior"))
     publisher.publish(Posterior(vehicle="hmmwv", **learned))
     felt = known.median.friction_at(6.0, 0.0)
-    graph.wait(lambda: read_known(maps[-1], "odom").median.friction_at(6.0, 0.0) < 0.8 * felt, "the road felt again")
+    graph.wait(lambda: read_friction(maps[-1], "odom").median.friction_at(6.0, 0.0) < 0.8 * felt, "the road felt again")
 
 
 def test_who_does_not_learn_hears_nothing(graph: Any) -> None:
@@ -113,12 +113,12 @@ def test_maps_that_cannot_be_are_refused_and_the_last_one_stays(graph: Any, kind
     publisher = graph.node.create_publisher(GridMap, "ground/known", qos.LATCHED)
     diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
     graph.wait(publisher.get_subscription_count)
-    publisher.publish(known_message(ice_at(98.8, 12.0, 2), "moon", 0))
+    publisher.publish(friction_message(ice_at(98.8, 12.0, 2), "moon", 0))
     graph.wait(lambda: node.refusals.counts.get("ground") == 1)
     assert "in frame 'moon'" in node.refusals.last
     publisher.publish(GridMap())
     graph.wait(lambda: node.refusals.counts["ground"] == 2)
-    publisher.publish(known_message(ice_at(98.8, 12.0, 2), "odom", 0))
+    publisher.publish(friction_message(ice_at(98.8, 12.0, 2), "odom", 0))
     graph.wait(lambda: (d := graph.diagnosis(diagnostics, node.NAME)) and {p.key: p.value for p in d.values}.get(
         "maps_of_the_ground") == "1", "a map taken")
 
@@ -153,6 +153,6 @@ def test_the_risk_of_shared_control_rises_before_ice_that_was_felt(graph: Any) -
         return max(p for name, p in zip(said.probability_names, said.probabilities) if name.startswith("operator"))
 
     dry = risk()
-    publisher.publish(known_message(ice_at(98.8, 12.0, 16), "odom", ms * MS))
+    publisher.publish(friction_message(ice_at(98.8, 12.0, 16), "odom", ms * MS))
     graph.wait(lambda: node.diagnose()[2]["maps_of_the_ground"] == 1)
     assert risk() > dry + 0.3

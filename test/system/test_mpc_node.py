@@ -230,7 +230,7 @@ def test_an_obstacle_on_top_of_the_vehicle_and_scans_that_are_none(graph: Any) -
         message = LaserScan(angle_min=-math.pi, angle_increment=math.pi / 90.0, range_min=0.1, range_max=100.0, ranges=ranges)
         set_stamp(message.header.stamp, driver.time)
         scans.publish(message)
-        graph.wait(lambda: driver.node.pilot.scans.seen_ns == driver.time or driver.node.pilot.scans.waiting)
+        graph.wait(lambda: driver.node.pilot.scans.obstacles_ns == driver.time or driver.node.pilot.scans.waiting)
 
     driver.send(PoseStamped, "goal", goal_message(60.0, 0.0))
     graph.wait(lambda: driver.node.pilot.task.goal)

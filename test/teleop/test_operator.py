@@ -194,7 +194,7 @@ def test_who_looks_away_holds_what_was_decided():
         now = 0.01 * k
         it.cycle(now, Measured(now, state(0.1 * k, 0.3 * math.sin(now))))
         away.append(it.distracted)
-        decided.append(it.wanted_angle)
+        decided.append(it.target_angle)
     away = np.array(away)
     assert 0.05 < away.mean() < 0.8
     # What was decided before takes effect within the cycle and the motor delay; then nothing changes any more.

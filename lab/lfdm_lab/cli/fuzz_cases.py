@@ -25,7 +25,7 @@ from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.results import load_summary
 from lfdm_ros.cli.main import main
 from lfdm_ros.control.settings import SETTINGS
-from lfdm_ros.engine.bag_folder import BagFolder, wanted_recordings
+from lfdm_ros.engine.bag_folder import BagFolder, requested_recordings
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import load_soil
 from lfdm_ros.ground.ground_file import load_ground
@@ -196,7 +196,7 @@ def _read_stack(path: Path, rng: Random) -> None:
 
 
 def _read_recipe(path: Path, rng: Random) -> None:
-    wanted_recordings(str(path))
+    requested_recordings(str(path))
 
 
 def _read_mapping(path: Path, rng: Random) -> int:

@@ -127,7 +127,7 @@ def _run_variants(args: argparse.Namespace) -> int:
     study, show = {"priors": (variants.study_priors, _print_priors), "bags": (variants.study_bags, _print_bags)}[args.study]
     with get_scheduler(args.scheduler) as scheduler:
         sbc.print_workers(scheduler)
-        outcome = study(recipe, args.bag, args.out, scheduler=scheduler, progress=partial(sbc.print_progress, what="calibrations"))
+        outcome = study(recipe, args.bag, args.out, scheduler=scheduler, progress=partial(sbc.print_progress, items="calibrations"))
     print(f"{outcome['recipe']}, sampler {outcome['sampler']}, {outcome['calibrations']} calibrations of {outcome['chains']} x "
           f"{outcome['draws']} draws\n")
     show(outcome)

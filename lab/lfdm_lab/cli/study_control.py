@@ -116,11 +116,11 @@ def _prepare(args: argparse.Namespace) -> Prepared:
 
 def _prepare_risk(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import risk_validation
-    from lfdm_ros.sharing.intentions import HELD
+    from lfdm_ros.sharing.intentions import CONSTANT_INPUT
     from lfdm_ros.sharing.risk import OWN, RISK
 
     (changes,) = parse_changes(args.set, [RISK])
-    settings = RISK.kind(**{"clear": 0.0, "remnant": risk_validation.REMNANT, "intention": HELD.name, "tyres": OWN, **changes})
+    settings = RISK.kind(**{"clear": 0.0, "remnant": risk_validation.REMNANT, "intention": CONSTANT_INPUT.name, "tyres": OWN, **changes})
     episodes = risk_validation.episodes(_seeds(args), settings, others=args.slow_seeds, vehicle=args.vehicle)
     return Prepared(episodes, risk_validation.work, risk_validation.key, _report_risk, _changed(settings))
 

@@ -27,7 +27,7 @@ from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.engine.run_report import summarise_run
 from lfdm_ros.errors import InputError, suggest
 from lfdm_ros.models.chassis import GRAVITY
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.reports import Table
 from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
@@ -311,7 +311,7 @@ class EmergencyBrake:
     def __init__(self, vehicle: Vehicle):
         self.settings = BrakeSettings()
         self._vehicle, (self._deceleration, self._brake_deceleration) = vehicle, decelerations(vehicle)
-        self._obstacles, self._braking, self._command = NOTHING, False, (0.0, 0.0)
+        self._obstacles, self._braking, self._command = NO_OBSTACLES, False, (0.0, 0.0)
         self._path, self._speed, self._path_position, self._length = Path(np.array([[0.0, 0.0], [1.0, 0.0]])), 0.0, 0.0, 0.0
 
     def follow(self, path: Path, speed: float | np.ndarray, corridor: np.ndarray | None = None, stop: bool = True,

@@ -11,7 +11,7 @@ from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.safety.stops import outline_distance
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import BatchRollout, Goal, initial_state
 from lfdm_ros.vehicles import Vehicle
 
@@ -48,7 +48,7 @@ class Mppi:
         self._rollout = BatchRollout(model=self._model, vehicle=vehicle, dt=MAX_STEP, times=self._times, parameters=(), channels=STATES,
                                      inputs=np.zeros((len(self._times), 3)), hold=True)
         self._plan, self._last = np.zeros((len(self._times), 2)), np.zeros(2)
-        self._obstacles: Obstacles = NOTHING
+        self._obstacles: Obstacles = NO_OBSTACLES
         self._goal: Goal | None = None
         self._path: Path | None = None
         self._speed, self._path_position, self._length = 0.0, 0.0, math.inf

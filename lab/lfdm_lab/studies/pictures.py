@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from lfdm_lab.studies import friction
 from lfdm_lab.studies.driving import FIELD, SPEEDS, TRACKS, Trial, trial_scenario
 from lfdm_lab.studies.sharing import RISK_THREATS
-from lfdm_ros.engine.run_pictures import GOAL, OBSTACLE, PLAN, SEEN, VEHICLE, draw_ground
+from lfdm_ros.engine.run_pictures import DETECTION, GOAL, OBSTACLE, PLAN, VEHICLE, draw_ground
 from lfdm_ros.engine.run_report import OUTSIDE
 from lfdm_ros.reports import BLUE, GREY, INK, ORANGE, PALE, VIOLET
 from lfdm_ros.simulation import load_scenario
@@ -64,7 +64,7 @@ def draw_distributions(runs: Sequence[Mapping[str, Any]]) -> Figure | None:
                 if len(values):  # below 1 if a run did not arrive
                     axis.step(values, np.arange(1, len(values) + 1) / len(group), where="post", color=colour, label=controller)
             if key != "ratio":
-                axis.axvline(0.0, color=SEEN, lw=0.8)
+                axis.axvline(0.0, color=DETECTION, lw=0.8)
             axis.set(ylim=(0.0, 1.02), xlabel=label)
         row[0].set_ylabel(f"{name.removeprefix(FIELD)} mph: share of runs", fontsize=8)
     figure.axes[0].legend(fontsize=8)
@@ -195,7 +195,7 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
     courses = [name for name in (summary[0] if summary else {}) if name not in ("delay", "compensate")]
     for name, marker in zip(courses, "osD^"):
         of_fields = name.startswith(FIELD)
-        for compensate, colour in ((True, VEHICLE), (False, SEEN)):
+        for compensate, colour in ((True, VEHICLE), (False, DETECTION)):
             rows = [row for row in summary if name in row and (row["compensate"] == compensate or row["delay"] == 0.0)]
             label = f"{name}, {'' if compensate else 'not '}predicted through"
             values = [row[name]["least_clearance" if of_fields else "largest_error"] for row in rows]
@@ -216,7 +216,7 @@ def draw_delays(summary: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
         largest = max(run["delay"] for run in slalom)
         for run in slalom:
             if run["delay"] == largest:
-                axis.plot(*np.array(run["track"]).T, color=VEHICLE if run["compensate"] else SEEN,
+                axis.plot(*np.array(run["track"]).T, color=VEHICLE if run["compensate"] else DETECTION,
                           label=f"{1e3 * largest:.0f} ms, {'' if run['compensate'] else 'not '}predicted through")
         axis.set(xlabel="x [m]", ylabel="y [m]", title="slalom", ylim=(-8.0, 8.0))
         axis.legend(fontsize=7, loc="upper right")
@@ -227,7 +227,7 @@ def draw_lane_changes(climbs: Sequence[Mapping[str, Any]]) -> Figure:
     """Draws the excursion from the corridor over the speed, with failures marked, and the paths at the highest speed passed."""
     names = list(dict.fromkeys(climb["scenario"] for climb in climbs))
     figure = Figure(figsize=(10.0, 2.9 * len(names)), layout="constrained")
-    colours = {(0.0, True): VEHICLE, (0.2, True): GOAL, (0.2, False): SEEN}
+    colours = {(0.0, True): VEHICLE, (0.2, True): GOAL, (0.2, False): DETECTION}
     for row, name in zip(figure.subplots(len(names), 2, squeeze=False, width_ratios=(1.0, 1.6)), names):
         for climb in climbs:
             if climb["scenario"] != name:

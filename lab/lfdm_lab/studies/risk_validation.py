@@ -152,7 +152,7 @@ def _threats(vehicle: str, situation: Situation) -> dict[str, float | None]:
     """Returns the threat by each of the other components in the same situation; None: undefined."""
     components, forecast = _other_components(vehicle)
     assert situation.operator is not None
-    situation = replace(situation, intention=forecast.held(situation, situation.operator, HELD_HORIZON))
+    situation = replace(situation, intention=forecast.roll_out(situation, situation.operator, HELD_HORIZON))
     return {name: None if math.isnan(a.threat) else float(a.threat) for name, a in assess(components, situation).assessments.items()}
 
 

@@ -14,7 +14,7 @@ from lfdm_ros.control.routing.navigator import SLOWDOWN
 from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 
 
 class StageParameters:
@@ -120,7 +120,7 @@ class StageParameters:
         t, slots = self._trajectory, self._slots.shape[1]
         if not slots:
             return
-        o = NOTHING if obstacles is None or not len(obstacles.radii) else obstacles
+        o = NO_OBSTACLES if obstacles is None or not len(obstacles.radii) else obstacles
         later = t.grid + (time - o.time) if len(o.radii) else t.grid
         centres, radii = np.ascontiguousarray(o.centres + o.shifts(later)), np.ascontiguousarray(o.spread(later, sigmas))
         self._avoid(*addresses(t.z, *t.z.shape, self._pose, centres, radii, len(o.radii), self._slots, slots))

@@ -16,7 +16,7 @@ from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import Goal
 from lfdm_ros.vehicles import Footprint
 
@@ -42,8 +42,8 @@ class GoalFollower:
         s = self.settings
         self._guide = LatticePlanner(LatticeSettings(
             lateral_acceleration=s.path_lateral_acceleration, braking=s.path_braking).fitted(outline.scale))
-        self.obstacles = NOTHING
-        self.way: SpeedProfiledPath | None = None
+        self.obstacles = NO_OBSTACLES
+        self.profiled_path: SpeedProfiledPath | None = None
         self.done = False
         self._goal: Goal | None = None
         self._followed: Path | None = None
@@ -54,19 +54,19 @@ class GoalFollower:
         """Sets a path to follow, at most at `speed` [m/s], one or one a point. Raises InputError as `speed_profile`."""
         self._goal, self._route, self._followed, self._stop, self.done, self._along = None, None, path, stop, False, 0.0
         s = self.settings
-        self.way = SpeedProfiledPath(path, speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking,
-                                           0.0 if stop else math.inf), False)
+        speeds = speed_profile(path, speed, s.path_lateral_acceleration, s.path_acceleration, s.path_braking, 0.0 if stop else math.inf)
+        self.profiled_path = SpeedProfiledPath(path, speeds, False)
 
     def go_to(self, goal: Goal, speed: float) -> None:
         """Sets a goal, at most at `speed` [m/s]. Raises InputError for a speed that is not positive."""
         if not (math.isfinite(speed) and speed > 0.0):
             raise InputError(f"speed to a goal is {speed} m/s; give more than 0")
-        self._goal, self._route, self._followed, self._stop, self.done, self.way = goal, None, None, goal.stop, False, None
+        self._goal, self._route, self._followed, self._stop, self.done, self.profiled_path = goal, None, None, goal.stop, False, None
         self._speed, self._blocked_since, self._looked = speed, math.inf, -math.inf
 
     def idle(self) -> None:
         """Drops the task."""
-        self._goal, self._route, self._followed, self.done, self.way = None, None, None, False, None
+        self._goal, self._route, self._followed, self.done, self.profiled_path = None, None, None, False, None
 
     def update_obstacles(self, obstacles: Obstacles) -> None:
         """Sets the obstacles detected now."""
@@ -74,9 +74,9 @@ class GoalFollower:
 
     def station(self, x: float, y: float) -> float:
         """Returns the vehicle's distance along the path, which must exist [m]."""
-        assert self.way is not None
+        assert self.profiled_path is not None
         guess = None if self._goal is not None else np.array([self._along])
-        self._along = float(self.way.path.project(np.array([x]), np.array([y]), guess)[0][0])
+        self._along = float(self.profiled_path.path.project(np.array([x]), np.array([y]), guess)[0][0])
         return self._along
 
     def update_route(self, now: float, pose: PlanarState) -> None:
@@ -103,4 +103,4 @@ class GoalFollower:
             speeds = np.minimum(speeds, blocked_speeds(s, self.outline, route, pose.vx, now - self._blocked_since))
         else:
             self._blocked_since = math.inf
-        self.way = SpeedProfiledPath(route.path, speeds, route.blocked)
+        self.profiled_path = SpeedProfiledPath(route.path, speeds, route.blocked)

@@ -22,16 +22,16 @@ REACTION = 0.3  # [s] from detection to braking
 MIN_SPEED = 2.0  # [m/s] smallest speed limit
 
 
-def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndarray, seen: Obstacles, outline: Footprint,
+def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndarray, detected: Obstacles, outline: Footprint,
                           assumed: float, braking: float) -> np.ndarray:
     """Returns the highest speeds (n,) [m/s] at the points of `path.s`, inf where no hidden traffic counts.
 
     Args:
         station: of the vehicle on the path [m]; vx: its speed [m/s]; sensor: position (2,) [m].
-        seen: obstacles as they are now; assumed: speed of hidden traffic [m/s]; braking: of the vehicle's stop [m/s^2].
+        detected: present obstacles; assumed: speed of hidden traffic [m/s]; braking: of the vehicle's stop [m/s^2].
     """
     highest = np.full(len(path.s), math.inf)
-    if not len(seen.radii):
+    if not len(detected.radii):
         return highest
     ahead = np.arange(outline.front, outline.front + max(vx * HORIZON, 4.0 * STRIDE), STRIDE)
     px, py, yaw, _ = path.at(station + ahead)
@@ -40,9 +40,9 @@ def hidden_traffic_speeds(path: Path, station: float, vx: float, sensor: np.ndar
         e = side * (outline.half_width + BODY + across)
         places = np.stack([px[:, None] - e * np.sin(yaw)[:, None], py[:, None] + e * np.cos(yaw)[:, None]], axis=-1)
         ends = np.concatenate([places.reshape(-1, 2), sensor[None]])  # lines of sight lie between them
-        within = np.abs(seen.centres - 0.5 * (ends.min(axis=0) + ends.max(axis=0))) <= (
-            0.5 * np.ptp(ends, axis=0) + seen.radii[:, None])
-        obstacles = seen.where(within.all(axis=1))
+        within = np.abs(detected.centres - 0.5 * (ends.min(axis=0) + ends.max(axis=0))) <= (
+            0.5 * np.ptp(ends, axis=0) + detected.radii[:, None])
+        obstacles = detected.where(within.all(axis=1))
         solid = (np.hypot(*np.moveaxis(places[:, :, None] - obstacles.centres, -1, 0)) < obstacles.radii).any(axis=2)
         # A detected obstacle blocks traffic hidden behind it.
         barred = np.logical_or.accumulate(solid, axis=1)

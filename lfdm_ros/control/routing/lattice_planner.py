@@ -62,7 +62,7 @@ class LatticePlanner:
                 # Shorter stations allow tighter curves, for which the vehicle brakes in time.
                 found.append(self._lattice_route(search, max(0.65 * station, settings.shortest_station), direction, 1))
         if all(route.blocked for route in found) and abs(turn) > 0.5:
-            found.append(kept_turn(search, settings) or turn_route(search, settings, self._lattice))
+            found.append(retained_turn(search, settings) or turn_route(search, settings, self._lattice))
         if all(route.blocked for route in found) and not steep and outside:
             found.append(self._lattice_route(search, station, direction))
         return max(found, key=lambda route: (not route.blocked, route.free_length if route.blocked else 0.0))
@@ -102,7 +102,7 @@ class _Turn(NamedTuple):
     arc: RouteCurve
 
 
-def kept_turn(search: Search, settings: LatticeSettings) -> Route | None:
+def retained_turn(search: Search, settings: LatticeSettings) -> Route | None:
     """Returns the rest of the previous turn, if still free: a turn that restarts each time would never leave the straight."""
     previous = search.previous
     if previous is None or previous.kind != "turn" or previous.blocked or previous.goal != search.goal:

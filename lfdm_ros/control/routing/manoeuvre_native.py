@@ -1,4 +1,4 @@
-"""`reverse_search.prepare`, `expand` and `seen_map.look` for numba, all arrays by their addresses.
+"""`reverse_search.prepare`, `expand` and `visibility_map.look` for numba, all arrays by their addresses.
 
 Imported only where their machine code is not in the cache: see `lfdm_ros.compiler.native`.
 """
@@ -7,15 +7,15 @@ import numpy as np
 from numba import carray, njit
 from numba.extending import register_jitable
 
-from lfdm_ros.control.routing import reverse_search, seen_map
+from lfdm_ros.control.routing import reverse_search, visibility_map
 from lfdm_ros.control.routing.reverse_search import CELLS, COUNTERS, FINE, HEADINGS, SearchProblem
-from lfdm_ros.control.routing.seen_map import BEARINGS, SEEN_CELLS
+from lfdm_ros.control.routing.visibility_map import BEARINGS, MAP_CELLS
 
 HEAP = 8 * CELLS * CELLS
-for name in ("clearances", "push", "pop", "lead", "distance_at", "room", "needed", "is_seen", "shot", "is_shot_free"):
+for name in ("clearances", "push", "pop", "lead", "distance_at", "room", "needed", "is_observed", "shot", "is_shot_free"):
     register_jitable(error_model="numpy")(getattr(reverse_search, name))  # which those two call by their names
 _prepare, _expand = njit(reverse_search.prepare, error_model="numpy"), njit(reverse_search.expand, error_model="numpy")
-_look = njit(seen_map.look, error_model="numpy")
+_look = njit(visibility_map.look, error_model="numpy")
 _FIELDS = len(SearchProblem._fields)
 
 
@@ -32,16 +32,16 @@ def prepare(numbers, shape, count, circles, things, field, keys, items, left):
                     carray(items, (HEAP,), dtype=np.int64), carray(left, (CELLS, CELLS), dtype=real))
 
 
-def expand(numbers, counters, shape, count, field, left, seen, best, nodes, links, most_nodes, keys, items, heap, states):
+def expand(numbers, counters, shape, count, field, left, observed, best, nodes, links, most_nodes, keys, items, heap, states):
     real = np.float64
     return _expand(problem(numbers), carray(counters, (COUNTERS,), dtype=np.int64),
                    carray(shape, (count, 2), dtype=real), carray(field, (FINE * CELLS, FINE * CELLS), dtype=np.float32),
-                   carray(left, (CELLS, CELLS), dtype=real), carray(seen, (CELLS, CELLS), dtype=np.uint8),
+                   carray(left, (CELLS, CELLS), dtype=real), carray(observed, (CELLS, CELLS), dtype=np.uint8),
                    carray(best, (HEADINGS, CELLS, CELLS), dtype=np.int32), carray(nodes, (most_nodes, 4), dtype=real),
                    carray(links, (most_nodes, 4), dtype=np.int32), carray(keys, (heap,), dtype=real),
                    carray(items, (heap,), dtype=np.int64), states)
 
 
-def look(view, circles, things, nearest, seen):
-    return _look(carray(view, (seen_map.NUMBERS,), dtype=np.float64), carray(circles, (things, 3), dtype=np.float64),
-                 carray(nearest, (BEARINGS,), dtype=np.float64), carray(seen, (SEEN_CELLS, SEEN_CELLS), dtype=np.float64))
+def look(view, circles, things, nearest, observed_at):
+    return _look(carray(view, (visibility_map.NUMBERS,), dtype=np.float64), carray(circles, (things, 3), dtype=np.float64),
+                 carray(nearest, (BEARINGS,), dtype=np.float64), carray(observed_at, (MAP_CELLS, MAP_CELLS), dtype=np.float64))

@@ -1,9 +1,9 @@
 """Paths with changes of direction, at walking pace, for a vehicle at standstill whose route is blocked or whose plan does not progress.
 
-A search (`reverse_search`) on the map of observed places (`seen_map`) returns legs forwards and in reverse; in reverse the vehicle uses
-only places observed to be free. Each cycle checks the present leg, with the predicted positions of moving obstacles; where it is not free,
-the vehicle stops and searches again. The plan takes over as soon as the lattice finds the same path from a forward leg; later, if that has
-led back to the same place before.
+A search (`reverse_search`) on the map of observed places (`visibility_map`) returns legs forwards and in reverse; in reverse the vehicle
+uses only places observed to be free. Each cycle checks the present leg, with the predicted positions of moving obstacles; where it is not
+free, the vehicle stops and searches again. The plan takes over as soon as the lattice finds the same path from a forward leg; later, if
+that has led back to the same place before.
 
 Steering is the curvature of the leg at a preview, with feedback of the rear axle's lateral and heading error (Samson 1992, "Path
 following and time-varying feedback stabilization of a wheeled mobile robot").
@@ -21,7 +21,7 @@ from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.control.routing.reverse_search import APPROACH, NEAR_START, Leg, Outcome, ReverseSearch
 from lfdm_ros.control.routing.routes import Route
-from lfdm_ros.control.routing.seen_map import RECALL_TIME, SeenMap
+from lfdm_ros.control.routing.visibility_map import RECALL_TIME, VisibilityMap
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
@@ -43,7 +43,7 @@ MIN_CALM = 4.0  # [m] of a reverse leg, or all of it, without recent motion, req
 QUIET_DISTANCE = 20.0  # [m] within which motion means that the vehicle is waiting, not stuck
 RETRY_TIME = 10.0  # [s] after a search without success
 FIRST_LENGTH = 4.0  # [m] driven on the last leg before the plan takes over; more after each return
-SAME_WAY = 2.0, 0.5  # of the vehicle's length: compared distance ahead, and largest distance between equal paths
+SAME_PATH = 2.0, 0.5  # of the vehicle's length: compared distance ahead, and largest distance between equal paths
 STUCK_LENGTHS = 2.0  # of the vehicle's length: radius of a place where the plan got stuck
 MIN_GAIN = 2.0  # [m] smallest new progress towards the goal
 MAX_TRIES = 40  # searches in a row without gain
@@ -67,7 +67,7 @@ STATES = 600  # expanded by the search in a cycle
 PROPORTIONAL_GAIN, INTEGRAL_GAIN, MAX_INTEGRAL_PEDAL, MAX_SPEED_ERROR = 0.12, 0.06, 0.3, 0.4
 FULL_PULL = 3.0
 USUAL_HOLD = 0.1  # most throttle against the rolling resistance that the integral part finds; more is commanded at once
-NO_WAY = "no way to the goal is open on the map of what was seen"
+NO_PATH = "no path to the goal is free on the map of observed places"
 NOT_FOUND = "no way with changes of direction was found"
 NO_ROOM = "no way is open but in reverse, where nothing was seen"
 NO_GAIN = f"{MAX_TRIES} ways have not led nearer"
@@ -153,7 +153,7 @@ class Manoeuvring:
 
     def __init__(self, settings: Settings, stops: Stops, axles: SteeredAxles) -> None:
         """Begins with an empty map."""
-        self.map = SeenMap(stops.outline, 1.0)
+        self.map = VisibilityMap(stops.outline, 1.0)
         self.configure(settings, stops, axles)
         self.reset()
 
@@ -174,7 +174,7 @@ class Manoeuvring:
         if self._phase is _Phase.MOVING:
             self._phase = _Phase.SEARCHING
         self._legs: list[Leg] = []
-        self._way: Path | None = None
+        self._path: Path | None = None
         self._tries, self._nearest, self._returns = 0, math.inf, 0
         self._driven, self._least_length = 0.0, 0.0
         self.drive_on()
@@ -203,9 +203,9 @@ class Manoeuvring:
         return self._phase is not _Phase.MOVING or not any(leg.reverse for leg in self._legs)
 
     @property
-    def way(self) -> Path | None:
+    def path(self) -> Path | None:
         """Present manoeuvre with all its legs, for display; yaw is the vehicle's; None: there is none."""
-        return self._way if self._phase is _Phase.MOVING else None
+        return self._path if self._phase is _Phase.MOVING else None
 
     def recall(self, now: float, obstacles: Obstacles) -> Obstacles:
         """Adds remembered obstacles that are out of sight after a blockage, so that a dead end is not tried twice."""
@@ -273,41 +273,42 @@ class Manoeuvring:
         if now - self._open_since < SETTLE_TIME or self._driven < self._least_length:
             return False
         leg = self._remaining_leg(pose)[0]
-        ahead = min(SAME_WAY[0] * self._search.length, float(leg.s[-1]))
+        ahead = min(SAME_PATH[0] * self._search.length, float(leg.s[-1]))
         (x,), (y,), *_ = route.path.at(np.array([ahead]))
         apart = math.hypot(x - float(np.interp(ahead, leg.s, leg.poses[:, 0])), y - float(np.interp(ahead, leg.s, leg.poses[:, 1])))
-        return apart < SAME_WAY[1] * self._search.length
+        return apart < SAME_PATH[1] * self._search.length
 
     def _search_path(self, now: float, pose: PlanarState, goal: Goal, obstacles: Obstacles, steering: float) -> Move | None:
         """Searches at standstill; then begins the first leg."""
         if now - self._stood_since < SETTLE_TIME or not self._sees(now):
-            return self._halt(steering, "stopping to look for a way")
+            return self._halt(steering, "stopping to search for a path")
         if not self._begun and self._tries >= MAX_TRIES:
             self._phase, self.why_not = _Phase.DRIVING, NO_GAIN
             return None
         if not self._begun:
             self._tries += not self._level
             self._recalls_until = now + RECALL_TIME
-            seen = self.map.places(now) | self._settings.reverse_unseen
-            known = self.map.recall(now, obstacles)
-            known = known.where(~known.moving)
-            self._search.begin((pose.x, pose.y, pose.yaw), (goal.x, goal.y), goal.tolerance, np.column_stack([known.centres, known.radii]),
-                               MARGINS[self._level] * self._settings.stop_margin, seen.repeat(2, axis=0).repeat(2, axis=1), self.map.corner)
+            observed = self.map.places(now) | self._settings.reverse_unseen
+            remembered = self.map.recall(now, obstacles)
+            remembered = remembered.where(~remembered.moving)
+            self._search.begin((pose.x, pose.y, pose.yaw), (goal.x, goal.y), goal.tolerance,
+                               np.column_stack([remembered.centres, remembered.radii]), MARGINS[self._level] * self._settings.stop_margin,
+                               observed.repeat(2, axis=0).repeat(2, axis=1), self.map.corner)
             self._begun = True
-            return self._halt(steering, "looking for a way")
+            return self._halt(steering, "searching for a path")
         outcome = self._search.advance(STATES)
         if outcome is Outcome.SEARCHING:
-            return self._halt(steering, "looking for a way")
+            return self._halt(steering, "searching for a path")
         self._begun = False
         if outcome is not Outcome.FOUND and self._level < len(MARGINS) - 1:
             self._level += 1
-            return self._halt(steering, "looking for a narrower way")
+            return self._halt(steering, "searching for a narrower path")
         self._legs = self._search.legs() if outcome is Outcome.FOUND else []
         if not self._legs:
             self._phase, self._failed = _Phase.DRIVING, now
-            self.why_not = NO_ROOM if self._search.ends_unseen else NO_WAY if outcome is Outcome.CLOSED else NOT_FOUND
+            self.why_not = NO_ROOM if self._search.ends_unseen else NO_PATH if outcome is Outcome.CLOSED else NOT_FOUND
             return None
-        self._phase, self._press, self.why_not, self._way = _Phase.MOVING, 0.0, "", path_of(self._legs, self._scale * STEP)
+        self._phase, self._press, self.why_not, self._path = _Phase.MOVING, 0.0, "", path_of(self._legs, self._scale * STEP)
         return self._halt(steering, "setting out")
 
     def _remaining_leg(self, pose: PlanarState) -> tuple[Leg, float, float]:
@@ -337,31 +338,32 @@ class Manoeuvring:
             self._legs.pop(0)
             self._press = 0.0
             if not self._legs:
-                return self._anew(steering, "stopping to look for a way")
+                return self._anew(steering, "stopping to search for a path")
             leg, aside, turned = self._remaining_leg(pose)
         if aside > scale * MAX_ERROR[0] or turned > MAX_ERROR[1]:
-            return self._anew(steering, "it is off its way")
+            return self._anew(steering, "it is off its path")
         if not self._sees(now):
             return self._halt(steering, "nothing is seen")
         s = self._settings
         pace = (s.reverse_speed if leg.reverse else scale * FORWARD_SPEED) * (NARROW_PACE if self._level == len(MARGINS) - 1 else 1.0)
         checked = leg.s <= CHECKED_LENGTHS * self._search.length
         near = Leg(leg.poses[checked], leg.s[checked], leg.reverse)
-        known, driven = self.map.recall(now, obstacles), float(self._legs[0].s[0])
+        remembered, driven = self.map.recall(now, obstacles), float(self._legs[0].s[0])
         standing = abs(pose.vx) < scale * STANDSTILL_SPEED
         next_poses = near.poses[near.s <= SLOWING_LENGTHS * self._search.length]
-        rooms = self._stops.distances(next_poses, np.zeros(len(next_poses)), now, known.where(~known.moving)).min(axis=1, initial=math.inf)
+        standing_obstacles = remembered.where(~remembered.moving)
+        rooms = self._stops.distances(next_poses, np.zeros(len(next_poses)), now, standing_obstacles).min(axis=1, initial=math.inf)
         if standing and driven < scale * SET_OUT:
             self._start_room = float(rooms[0]) - scale * APPROACH
         # Near its start the leg may be as close to obstacles as the vehicle is there.
         room, begins = STOP_SHARE * s.stop_margin, driven + near.s < NEAR_START * self._search.length
-        free = free_length(near, self._stops, now, known, pace, np.where(begins, min(room, self._start_room), room))
+        free = free_length(near, self._stops, now, remembered, pace, np.where(begins, min(room, self._start_room), room))
         if free < near.s[-1]:
             free -= scale * END_CLEARANCE
             if free <= 0.0:
                 if now - self._stood_since >= WAIT_TIME:
-                    return self._anew(steering, "the way is not free")
-                return self._halt(steering, "the way is not free")
+                    return self._anew(steering, "the path is not free")
+                return self._halt(steering, "the path is not free")
         sign = -1.0 if leg.reverse else 1.0
         speed = sign * pose.vx
         road = self._axles.follow(leg, pose)
@@ -403,5 +405,5 @@ class Manoeuvring:
         return Move(steering, -self._settings.stop_brake, self._reverse, self._reason(reason))
 
     def _reason(self, text: str) -> str:
-        return f"the way is blocked, try {max(self._tries, 1)} of {MAX_TRIES}: {text}"
+        return f"the path is blocked, try {max(self._tries, 1)} of {MAX_TRIES}: {text}"
 

@@ -126,7 +126,7 @@ class Assignment:
         """Path with its corridor, while the vehicle is on it or on a detour within; None on a route to a goal, or back to the path."""
         return None if self.goal is not None or (self.joining is not None and not self.detour) else self.reference
 
-    def leave_way(self) -> None:
+    def drop_joining_route(self) -> None:
         """Drops a route back to the path, or a detour."""
         if self.joining is not None:
             self.joining, self.detour, self.route_version = None, False, self.route_version + 1
@@ -161,18 +161,18 @@ class Navigator:
         return Reference(longer, speeds, task.speed, task.corridor, margin=None if task.corridor is None else s.path_margin,
                          slowing=s.path_braking)
 
-    def find(self, task: Assignment, now: float, pose: PlanarState, known: Callable[[], Obstacles],
+    def find(self, task: Assignment, now: float, pose: PlanarState, obstacles: Callable[[], Obstacles],
              visible_length: Callable[[], float]) -> Reference:
         """Finds the route to the goal.
 
         Args:
-            known: returns the obstacles; visible_length: returns the length of the plan in sight [m]. Both are called on demand.
+            obstacles: returns the obstacles; visible_length: returns the length of the plan in sight [m]. Both are called on demand.
         """
         assert task.goal is not None
         s, goal, outline = self._settings, task.goal, self._outline
         remaining = math.hypot(goal.x - pose.x, goal.y - pose.y)
         if not (task.done or should_keep_route(task.route, remaining, pose.vx, outline.scale)):
-            self._look(task, pose, (goal.x, goal.y), known())
+            self._look(task, pose, (goal.x, goal.y), obstacles())
         task.routed = now
         assert task.route is not None
         path = task.route.path
@@ -198,7 +198,7 @@ class Navigator:
         """Returns the assumed speed [m/s] of traffic hidden by obstacles beside a path; 0: none."""
         return max(self._settings.hidden_speed, task.hidden_speed)
 
-    def slow_down(self, task: Assignment, now: float, vx: float, station: float, sensor: np.ndarray, known: Obstacles) -> None:
+    def slow_down(self, task: Assignment, now: float, vx: float, station: float, sensor: np.ndarray, obstacles: Obstacles) -> None:
         """Limits the speeds on a path, with the vehicle at `station` [m] along it, for traffic hidden from the sensor at `sensor` (2,)
         [m]."""
         s, reference = self._settings, task.reference
@@ -206,7 +206,7 @@ class Navigator:
         if reference is None or task.done:
             return
         path = reference.path
-        highest = hidden_traffic_speeds(path, station, max(vx, 0.0), sensor, known, self._outline, self.assumed_speed(task),
+        highest = hidden_traffic_speeds(path, station, max(vx, 0.0), sensor, obstacles, self._outline, self.assumed_speed(task),
                                         s.sight_braking)
         if np.isfinite(highest).any():
             speeds = np.minimum(reference.speeds, highest)
@@ -214,19 +214,19 @@ class Navigator:
                                                                   s.path_braking, float(speeds[-1])))
 
     def join(self, task: Assignment, now: float, pose: PlanarState, begins: bool, final_speed: float,
-             known: Callable[[], Obstacles]) -> Reference | None:
+             obstacles: Callable[[], Obstacles]) -> Reference | None:
         """Returns a route back to a path of another direction, or round an obstacle in its lane; None where the vehicle is on the path.
 
         The optimisation is local: near the path it finds neither a turn, nor every passage round an obstacle in the lane.
 
         Args:
             begins: there is no plan yet; final_speed: of the present plan [m/s].
-            known: returns the obstacles; called on demand.
+            obstacles: returns the obstacles; called on demand.
         """
         if task.goal is not None or task.reference is None or task.done:
             return None
         task.crept_since = min(task.crept_since, now) if min(abs(pose.vx), final_speed) < CREEPING * task.speed else math.inf
-        if task.joining is None and now - task.crept_since > CREEPING_PATIENCE and self._is_lane_blocked(task, pose, known()):
+        if task.joining is None and now - task.crept_since > CREEPING_PATIENCE and self._is_lane_blocked(task, pose, obstacles()):
             task.detour, task.crept_since = True, now
         if not (begins or task.joining is not None or task.detour):
             return None
@@ -248,7 +248,7 @@ class Navigator:
         if task.joining is None or math.hypot(task.meeting[0] - pose.x, task.meeting[1] - pose.y) < scale * GOAL_APPROACH:
             (gx,), (gy,), *_ = (a.tolist() for a in path.at(np.array([task.station + scale * REJOIN_DISTANCE + abs(aside)])))
             task.meeting, task.route = (gx, gy), None
-        route = self._look(task, pose, task.meeting, self._between_edges(task, known()) if task.detour else known())
+        route = self._look(task, pose, task.meeting, self._between_edges(task, obstacles()) if task.detour else obstacles())
         task.routed = now
         if task.detour and route.blocked:
             task.joining, task.route, task.detour = None, None, False
@@ -259,7 +259,7 @@ class Navigator:
                                  slowing=s.path_braking)
         return task.joining
 
-    def past(self, task: Assignment, now: float, pose: PlanarState, known: Obstacles, manoeuvres: bool, routes: bool,
+    def past(self, task: Assignment, now: float, pose: PlanarState, obstacles: Obstacles, manoeuvres: bool, routes: bool,
              ) -> tuple[Goal, Route, Obstacles] | None:
         """Returns a goal on the path behind an obstacle in the lane, the route there, and the obstacles with the edges of the lane; None if
         the vehicle drives on, or there is no lane.
@@ -270,13 +270,13 @@ class Navigator:
         if task.corridor is None or task.reference is None:
             return None
         scale = self._outline.scale
-        near = np.hypot(*(known.centres - [pose.x, pose.y]).T) < scale * TRAFFIC_DISTANCE
-        if (near & known.moving).any():
+        near = np.hypot(*(obstacles.centres - [pose.x, pose.y]).T) < scale * TRAFFIC_DISTANCE
+        if (near & obstacles.moving).any():
             task.moved = now
         if not manoeuvres:
             if task.joining is None:
                 task.route = None  # of a finished manoeuvre
-            if now - task.moved < TRAFFIC_PATIENCE or abs(pose.vx) >= scale * STANDING or not self._is_lane_blocked(task, pose, known):
+            if now - task.moved < TRAFFIC_PATIENCE or abs(pose.vx) >= scale * STANDING or not self._is_lane_blocked(task, pose, obstacles):
                 return None
         path = task.reference.path
         (task.station,), _ = path.project(np.array([pose.x]), np.array([pose.y]))
@@ -285,16 +285,16 @@ class Navigator:
             (x,), (y,), *_ = path.at(np.array([task.past_station]))
             task.past = Goal(float(x), float(y))
         if manoeuvres and routes and now - task.routed >= self._settings.route_period - 1e-9:
-            self._look(task, pose, (task.past.x, task.past.y), self._between_edges(task, known))
+            self._look(task, pose, (task.past.x, task.past.y), self._between_edges(task, obstacles))
             task.routed = now
         # Paths with changes of direction pass obstacles at a smaller distance than the lattice's.
-        edges = self._between_edges(task, known, 0.5 * self._settings.stop_margin, 0.5)
+        edges = self._between_edges(task, obstacles, 0.5 * self._settings.stop_margin, 0.5)
         return task.past, (task.route if manoeuvres else None) or Route(path, False, math.inf), edges
 
-    def _is_lane_blocked(self, task: Assignment, pose: PlanarState, known: Obstacles) -> bool:
+    def _is_lane_blocked(self, task: Assignment, pose: PlanarState, obstacles: Obstacles) -> bool:
         """Checks for a stationary obstacle in the lane ahead of the slow vehicle, on the path itself."""
         assert task.reference is not None
-        still, half = known.where(~known.moving), self._outline.half_width
+        still, half = obstacles.where(~obstacles.moving), self._outline.half_width
         if task.corridor is None or not len(still.radii):
             return False
         s, aside = task.reference.path.project(*still.centres.T)
@@ -302,7 +302,7 @@ class Navigator:
         near = (s > here) & (s < here + self._outline.front + self._outline.scale * BLOCKING_DISTANCE)
         return bool((near & (np.abs(aside) < still.radii + half)).any())
 
-    def _between_edges(self, task: Assignment, known: Obstacles, margin: float | None = None, share: float = 1.0) -> Obstacles:
+    def _between_edges(self, task: Assignment, obstacles: Obstacles, margin: float | None = None, share: float = 1.0) -> Obstacles:
         """Returns obstacles, and the edges of the corridor near the vehicle as rows of obstacles, for routes with a margin [m]; None: that
         of the settings. share: of the usual spacing."""
         assert task.reference is not None
@@ -314,7 +314,7 @@ class Navigator:
         more = radius + (self._settings.obstacle_margin if margin is None else margin)
         left, right = (room + more for room in task.reference.room_at(s))
         edges = np.concatenate([np.column_stack([x - e * np.sin(yaw), y + e * np.cos(yaw)]) for e in (left, -right)])
-        return known.with_standing(edges, np.full(len(edges), radius))
+        return obstacles.with_standing(edges, np.full(len(edges), radius))
 
     def remaining(self, task: Assignment, pose: PlanarState, station: float) -> float:
         """Returns the distance to the goal, or from `station` [m] to the end of the path."""
@@ -334,8 +334,8 @@ class Navigator:
             if task.path is not None:
                 task.reference = self.reference_of(task)
 
-    def _look(self, task: Assignment, pose: PlanarState, to: tuple[float, float], known: Obstacles) -> Route:
-        task.route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), *to, known, self._outline.half_width,
+    def _look(self, task: Assignment, pose: PlanarState, to: tuple[float, float], obstacles: Obstacles) -> Route:
+        task.route = self._guide.route(pose.x, pose.y, pose.yaw, max(pose.vx, 0.0), *to, obstacles, self._outline.half_width,
                                        self._settings.obstacle_margin, task.route)
         task.route_version += 1
         return task.route

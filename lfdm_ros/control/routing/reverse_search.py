@@ -204,14 +204,14 @@ def needed(p: SearchProblem, x: float, y: float) -> float:
     return min(p.margin, p.start_margin) if near else p.margin
 
 
-def is_seen(p: SearchProblem, seen: np.ndarray, x: float, y: float, yaw: float) -> bool:
-    """Checks that the places at the rear end of the vehicle were seen: its corners, and between them."""
+def is_observed(p: SearchProblem, observed: np.ndarray, x: float, y: float, yaw: float) -> bool:
+    """Checks that the places at the rear end of the vehicle were observed: its corners, and between them."""
     cell, c, t = p.cell, math.cos(yaw), math.sin(yaw)
     for side in (-1.0, 0.0, 1.0):
         px = x - p.back * c - side * p.half * t
         py = y - p.back * t + side * p.half * c
         i, j = int((py - p.y0) / cell + 0.5), int((px - p.x0) / cell + 0.5)
-        if not (0 <= i < CELLS and 0 <= j < CELLS) or seen[i, j] == 0:
+        if not (0 <= i < CELLS and 0 <= j < CELLS) or observed[i, j] == 0:
             return False
     return True
 
@@ -259,13 +259,13 @@ def prepare(p: SearchProblem, shape: np.ndarray, circles: np.ndarray, field: np.
     return room(p, shape, field, p.start_x, p.start_y, p.start_yaw)
 
 
-def expand(p: SearchProblem, counters: np.ndarray, shape: np.ndarray, field: np.ndarray, left: np.ndarray, seen: np.ndarray,
+def expand(p: SearchProblem, counters: np.ndarray, shape: np.ndarray, field: np.ndarray, left: np.ndarray, observed: np.ndarray,
            best: np.ndarray, nodes: np.ndarray, links: np.ndarray, keys: np.ndarray, items: np.ndarray, most: int) -> int:
     """Takes the next `most` states.
 
     Args:
         shape: (n, 2) places ahead and to the left of the rear axle [m], of the discs, then of the outline; field: as
-            `clearances`; left: as `lead`; seen: (CELLS, CELLS), 0 where the vehicle may not back.
+            `clearances`; left: as `lead`; observed: (CELLS, CELLS), 0 where the vehicle may not back.
         best: (HEADINGS, CELLS, CELLS) node of each state, -1: none; nodes: (n, 4) x, y [m], yaw [rad] of the rear axle, cost [m]; links:
             (n, 4) its parent, direction, 1 when it is done, and steering; keys, items: the heap.
     """
@@ -310,7 +310,7 @@ def expand(p: SearchProblem, counters: np.ndarray, shape: np.ndarray, field: np.
                     close += max(1.0 - distance / (COMFORT * p.length), 0.0) / PARTS
                 if not free:
                     continue
-                if direction < 0 and not is_seen(p, seen, px, py, psi):
+                if direction < 0 and not is_observed(p, observed, px, py, psi):
                     counters[UNSEEN] += 1
                     continue
                 i, j = int((py - p.y0) / cell + 0.5), int((px - p.x0) / cell + 0.5)
@@ -354,7 +354,7 @@ class Leg:
 
 
 _MODULE = "lfdm_ros.control.routing.manoeuvre_native"
-_SOURCES = ("lfdm_ros.control.routing.reverse_search", "lfdm_ros.control.routing.seen_map")
+_SOURCES = ("lfdm_ros.control.routing.reverse_search", "lfdm_ros.control.routing.visibility_map")
 
 
 class ReverseSearch:
@@ -383,17 +383,17 @@ class ReverseSearch:
 
     @property
     def ends_unseen(self) -> bool:
-        """True where ways ended behind the vehicle at places that nothing has seen."""
+        """True where paths ended behind the vehicle at places that were never observed."""
         return bool(self._counters[UNSEEN])
 
     def begin(self, pose: tuple[float, float, float], goal: tuple[float, float], tolerance: float, circles: np.ndarray, margin: float,
-              seen: np.ndarray, corner: tuple[float, float]) -> None:
+              observed: np.ndarray, corner: tuple[float, float]) -> None:
         """Begins a search.
 
         Args:
             pose: of the position point [m, rad]; goal: for it [m]; tolerance: about the goal [m].
             circles: (n, 3) x, y, radius [m]; margin: distance to keep from them [m], near the start as much as there is.
-            seen: (CELLS, CELLS) 0 where the vehicle may not back; corner: the middle of the map's first cell [m].
+            observed: (CELLS, CELLS) 0 where the vehicle may not back; corner: the middle of the map's first cell [m].
         """
         if self._best is None:
             self._best, self._left = np.empty((HEADINGS, CELLS, CELLS), np.int32), np.empty((CELLS, CELLS))
@@ -403,7 +403,7 @@ class ReverseSearch:
         (x, y, yaw), last = pose, (CELLS - 1) * self.cell
         start = x - self.rear * math.cos(yaw), y - self.rear * math.sin(yaw)
         inside = all(self.length < g - c < last - self.length for g, c in zip(goal, corner))
-        self._seen, table = np.ascontiguousarray(seen, np.uint8), np.ascontiguousarray(circles, float)
+        self._observed, table = np.ascontiguousarray(observed, np.uint8), np.ascontiguousarray(circles, float)
         p = self._problem = self._problem._replace(
             x0=corner[0], y0=corner[1], start_x=start[0], start_y=start[1], start_yaw=yaw, goal_x=goal[0], goal_y=goal[1],
             tolerance=max(TOLERANCE_SHARE * tolerance, 0.5 * self.cell), inside=float(inside), margin=margin)
@@ -422,7 +422,7 @@ class ReverseSearch:
         if self.outcome is Outcome.SEARCHING:
             assert self._best is not None
             self.outcome = Outcome(self._expand(*addresses(
-                np.array(self._problem), self._counters, self._shape, len(self._shape), self._field, self._left, self._seen, self._best,
+                np.array(self._problem), self._counters, self._shape, len(self._shape), self._field, self._left, self._observed, self._best,
                 self._nodes, self._links, MAX_STATES, self._keys, self._items, len(self._keys), states)))
         return self.outcome
 

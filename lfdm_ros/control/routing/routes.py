@@ -11,7 +11,7 @@ from lfdm_ros.bounds import require_array
 from lfdm_ros.control.prediction import Measured, PlanarState
 from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.errors import InputError
-from lfdm_ros.perception.obstacles import NOTHING, Obstacles
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.vehicles.body import Footprint
 
 
@@ -191,7 +191,7 @@ class Reference:
 # Traffic follows the lane, by an arc: minimum speed [m/s], minimum share of it along the lane, maximum lateral velocity [m/s], maximum
 # distance from the lane's middle [m], duration of the arc [s].
 # Oncoming traffic: lateral velocity that counts [m/s] (cars that change lanes have about 1), number of standard deviations within which a
-# larger one is noise, speed below which these are known [m/s]; delay of a measured velocity in a bend [s].
+# larger one is noise, speed below which these are observable [m/s]; delay of a measured velocity in a bend [s].
 DRIVES, ALONG, MAX_ACROSS, LANES, LANE_TIME = 3.0, 0.9, 1.5, 15.0, 4.0
 CHANGES_LANES, SIGNIFICANT, UNKNOWN, VELOCITY_LAG = 0.5, 3.0, 5.0, 0.3
 STEP_IN = 0.5  # [m] outside of a corridor from which a pedestrian can step in
@@ -244,18 +244,18 @@ KEEPS_LANE = 0.5
 BACKWARDS = -0.1  # [m/s] below which a vehicle reverses
 
 
-def follows(seen: Obstacles, path: Path, own: Measured, outline: Footprint) -> np.ndarray:
+def follows(detected: Obstacles, path: Path, own: Measured, outline: Footprint) -> np.ndarray:
     """Marks the obstacles (n,) that drive along the path behind the vehicle, in its track, and have to keep clear of it: it keeps its lane,
     or they could still stop behind it, should it brake as hard as they may. A vehicle that reverses has to keep clear itself. own: the
     vehicle's state."""
-    marked, moving = np.zeros(len(seen.radii), bool), np.flatnonzero(seen.moving)
+    marked, moving = np.zeros(len(detected.radii), bool), np.flatnonzero(detected.moving)
     if len(moving):
-        s, e = path.project(*seen.centres[moving].T)
-        course, radii = path.at(s)[2], seen.radii[moving]
-        along = seen.velocities[moving, 0] * np.cos(course) + seen.velocities[moving, 1] * np.sin(course)
+        s, e = path.project(*detected.centres[moving].T)
+        course, radii = path.at(s)[2], detected.radii[moving]
+        along = detected.velocities[moving, 0] * np.cos(course) + detected.velocities[moving, 1] * np.sin(course)
         here = PlanarState.of(own)
         (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
-        gap = station - outline.rear - s - radii - (own.time - seen.time) * along
+        gap = station - outline.rear - s - radii - (own.time - detected.time) * along
         needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
         in_track = (here.vx > BACKWARDS) & (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - radii < outline.half_width)
         marked[moving] = in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed))
@@ -263,7 +263,7 @@ def follows(seen: Obstacles, path: Path, own: Measured, outline: Footprint) -> n
 
 
 class RelevantObstacles:
-    """Latest detected obstacles: `seen`, all of them; `obstacles`, the relevant ones."""
+    """Latest detected obstacles: `detected`, all of them; `obstacles`, the relevant ones."""
 
     def __init__(self, outline: Footprint) -> None:
         """Makes an empty set. outline: of the vehicle."""
@@ -272,7 +272,7 @@ class RelevantObstacles:
 
     def clear(self) -> None:
         """Clears all obstacles."""
-        self.obstacles = self.seen = NOTHING
+        self.obstacles = self.detected = NO_OBSTACLES
         self._leaders = np.empty((2, 0))  # rear ends [m] and speeds [m/s] of preceding traffic along the path
 
     def following_speed(self, time: float, front: float, braking: float) -> float:
@@ -288,8 +288,8 @@ class RelevantObstacles:
             return math.inf
         rear, speed = rear[ahead] + (time - self.obstacles.time) * speed[ahead], speed[ahead]
         lost = braking * FOLLOWING_TIME
-        way = np.maximum(rear - front - FOLLOWING_GAP + 0.5 * speed**2 / LEADER_BRAKING, 0.0)
-        return float(np.maximum(np.sqrt(lost**2 + 2.0 * braking * way) - lost, speed - FALLING_BACK).min())
+        distance = np.maximum(rear - front - FOLLOWING_GAP + 0.5 * speed**2 / LEADER_BRAKING, 0.0)
+        return float(np.maximum(np.sqrt(lost**2 + 2.0 * braking * distance) - lost, speed - FALLING_BACK).min())
 
     def update_obstacles(self, obstacles: Obstacles, reference: Reference | None, own: Measured | None = None) -> None:
         """Sets the detected obstacles, a reference, and the vehicle's state, if known. Raises InputError for inconsistent shapes, a number
@@ -300,27 +300,27 @@ class RelevantObstacles:
         if n and not (math.isfinite(o.time) and np.isfinite(o.centres).all() and np.isfinite(o.velocities).all()
                       and np.isfinite(o.radii).all() and (o.radii >= 0.0).all()):
             raise InputError("obstacles: a time, place, radius or velocity is not finite, or a radius is negative")
-        self.seen = obstacles
+        self.detected = obstacles
         self.choose(reference, own)
 
     def choose(self, reference: Reference | None, own: Measured | None = None) -> None:
         """Selects the obstacles within the corridor, if there is one, which keeps the vehicle from the others, and none that follow the
         vehicle."""
-        seen, self._leaders = self.seen, np.empty((2, 0))
-        if reference is None or reference.corridor is None or not len(seen.radii):
-            self.obstacles = seen
+        detected, self._leaders = self.detected, np.empty((2, 0))
+        if reference is None or reference.corridor is None or not len(detected.radii):
+            self.obstacles = detected
             return
-        seen = along_lane(seen, reference)
-        s, e = reference.path.project(seen.centres[:, 0], seen.centres[:, 1])
-        in_way = np.flatnonzero(seen.moving & (np.abs(e) - seen.radii < self.outline.half_width))
-        if len(in_way):
-            course = reference.path.at(s[in_way])[2]
-            along = seen.velocities[in_way, 0] * np.cos(course) + seen.velocities[in_way, 1] * np.sin(course)
+        detected = along_lane(detected, reference)
+        s, e = reference.path.project(detected.centres[:, 0], detected.centres[:, 1])
+        in_path = np.flatnonzero(detected.moving & (np.abs(e) - detected.radii < self.outline.half_width))
+        if len(in_path):
+            course = reference.path.at(s[in_path])[2]
+            along = detected.velocities[in_path, 0] * np.cos(course) + detected.velocities[in_path, 1] * np.sin(course)
             drives = along > DRIVES
-            self._leaders = np.array([s[in_way] - seen.radii[in_way], along])[:, drives]
+            self._leaders = np.array([s[in_path] - detected.radii[in_path], along])[:, drives]
         left, right = reference.room_at(s)
-        inside = (e - seen.radii < left - CORRIDOR_OVERLAP) & (e + seen.radii > CORRIDOR_OVERLAP - right)
+        inside = (e - detected.radii < left - CORRIDOR_OVERLAP) & (e + detected.radii > CORRIDOR_OVERLAP - right)
         # A new detection beside the corridor may step into it.
-        beside = (e - seen.radii < left + STEP_IN) & (e + seen.radii > -STEP_IN - right)
-        counts = seen.may_move | inside | (beside & seen.hardly_seen)
-        self.obstacles = seen.where(counts if own is None else counts & ~follows(seen, reference.path, own, self.outline))
+        beside = (e - detected.radii < left + STEP_IN) & (e + detected.radii > -STEP_IN - right)
+        counts = detected.may_move | inside | (beside & detected.tentative)
+        self.obstacles = detected.where(counts if own is None else counts & ~follows(detected, reference.path, own, self.outline))

@@ -159,19 +159,19 @@ def lay(plan: Any, places: Any, scale: float) -> int:
     """
     x, y, course = plan[0], plan[1], plan[2]
     most, count, spacing = len(places), 0, scale * SPACING
-    last, total, way = 0, 0.0, 0.0  # the last place that counts, its distance, and that of the place looked at
+    last, total, distance = 0, 0.0, 0.0  # the last place that counts, its distance, and that of the place looked at
     for j in range(1, len(x)):
         piece = math.sqrt((x[j] - x[j - 1]) ** 2 + (y[j] - y[j - 1]) ** 2)
-        way += piece
+        distance += piece
         if not piece > MIN_PIECE:
             continue
-        while count < most and count * spacing < way:
-            share = (count * spacing - total) / (way - total)
+        while count < most and count * spacing < distance:
+            share = (count * spacing - total) / (distance - total)
             places[count, 0] = x[last] + share * (x[j] - x[last])
             places[count, 1] = y[last] + share * (y[j] - y[last])
             places[count, 2] = course[last] + share * (course[j] - course[last])
             count += 1
-        last, total = j, way
+        last, total = j, distance
     longest = min(total + scale * EXTENSION, scale * MAX_LENGTH)
     cosine, sine = math.cos(course[last]), math.sin(course[last])
     while count < most and count * spacing < longest:

@@ -98,7 +98,7 @@ class Guard:
         self._store(last.curve, trust=last.trust)
         return False, NO_STOP, stops.command(last.curve, x, last.trust)
 
-    def held(self, command: tuple[float, float], x: np.ndarray, measured: Mapping[str, float]) -> tuple[float, float]:
+    def limit_wheel_slip(self, command: tuple[float, float], x: np.ndarray, measured: Mapping[str, float]) -> tuple[float, float]:
         """Limits a plan's steering and pedal, since the model's wheels neither lock nor spin: brake up to the limit of the rear axle,
         throttle reduced to 0 while a wheel spins. A spinning wheel has no lateral force, and drives on until it has slowed down.
 

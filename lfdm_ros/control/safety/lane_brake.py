@@ -83,7 +83,7 @@ class _Place:
     """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, and the time since which a
     stop has been free there [s]."""
 
-    way: Curve
+    evasion: Curve
     before: float
     free_since: float = math.inf
 
@@ -103,7 +103,7 @@ class LaneBrake:
 
     def concerns(self, obstacles: Obstacles, x: np.ndarray) -> bool:
         """Checks for moving or near suspected obstacles; clears the place of an evasion if there are none."""
-        may = obstacles.may_move | obstacles.hardly_seen
+        may = obstacles.may_move | obstacles.tentative
         away = np.hypot(*(obstacles.centres[may] - x[self._at[:2]]).T)
         concerns = bool(obstacles.moving.any() or away.min(initial=math.inf) < NEAR_TIME * float(x[self._vx]) + NEAR)
         if not concerns:
@@ -137,16 +137,16 @@ class LaneBrake:
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
         slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
-        def free(way: Curve, reserve: float = 0.0) -> bool:
-            return self._stop(unbraked, way, reserve=reserve, max_braking=slowly, reach=length).free
+        def free(evasion: Curve, reserve: float = 0.0) -> bool:
+            return self._stop(unbraked, evasion, reserve=reserve, max_braking=slowly, reach=length).free
 
-        def inside(way: Curve) -> bool:
-            out = self._outside(lane, self._stops.driven(way, x, in_force, None, slowly, NOMINAL)[1])
+        def inside(evasion: Curve) -> bool:
+            out = self._outside(lane, self._stops.driven(evasion, x, in_force, None, slowly, NOMINAL)[1])
             return bool(out.max() <= out[0])
 
-        def beside(way: Curve) -> LaneStop:
-            self._place = _Place(way, from_middle) if self._place is None else replace(self._place, way=way)
-            return self._along(BESIDE, way, x, slowly)
+        def beside(evasion: Curve) -> LaneStop:
+            self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
+            return self._along(BESIDE, evasion, x, slowly)
 
         # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return.
         back = 0.0
@@ -156,11 +156,11 @@ class LaneBrake:
             self._place = replace(self._place, free_since=min(self._place.free_since, ahead) if there.free else math.inf)
             if ahead - self._place.free_since > GOING_BACK or (after.free and not obstacles.moving.any()):
                 self.forget()
-            elif free(self._place.way):
-                return beside(self._place.way)
+            elif free(self._place.evasion):
+                return beside(self._place.evasion)
         place = self._place
         leaves = self._excursion(lane, plan, ahead) > LEAVING
-        if place is None and not (obstacles.may_move | obstacles.hardly_seen).any():
+        if place is None and not (obstacles.may_move | obstacles.tentative).any():
             stands = leaves and self._stop(now, curve).free
             return self._along(LEAVING_LANE, curve, x, gently if after.free else math.inf) if stands else None
         if not leaves and ((after.free and place is None) or self._passes(plan, ahead, moving)):
@@ -171,7 +171,7 @@ class LaneBrake:
         # Too near to an obstacle that may halt: gain distance by braking, not by evasion.
         if place is None and self._stop(unbraked, curve).free:
             return self._along(IN_LANE, curve, x)
-        last = None if place is None else place.way  # an obstacle that appears larger does not change the place
+        last = None if place is None else place.evasion  # an obstacle that appears larger does not change the place
         # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
         sides = sorted((at - from_middle for at in PLACES), key=abs)
         ways = [curve.shifted(side, 0.0, length) for side in sides
@@ -180,12 +180,12 @@ class LaneBrake:
         heading = float(x[self._at[2]])
         comes = bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
-        for way, reserve in ((way, reserve) for reserve in (PASSING_MARGIN, 0.0) for way in ways):
-            if free(way, reserve):
-                if inside(way):
-                    return beside(way)
+        for evasion, reserve in ((evasion, reserve) for reserve in (PASSING_MARGIN, 0.0) for evasion in ways):
+            if free(evasion, reserve):
+                if inside(evasion):
+                    return beside(evasion)
                 if comes:
-                    last = last or way
+                    last = last or evasion
         if last is not None:
             return beside(last)
         return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None

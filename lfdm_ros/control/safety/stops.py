@@ -61,10 +61,10 @@ def braking_model_of(vehicle: Vehicle, strongest: float) -> BrakingModel:
     a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
     mass, radius = mass_of(p), p.get("wheel_radius", 0.0)
     torques = [p.get(f"brake_torque_{axle}", 0.0) for axle in ("front", "rear")]
-    known = min(sum(torques), radius, mass) > 0.0
+    specified = min(sum(torques), radius, mass) > 0.0
     return BrakingModel(
-        full_brake=2.0 * sum(torques) / (radius * mass) if known else GRAVITY * p["friction_max"],
-        strongest=strongest, rear_brake=torques[1] / sum(torques) if known else 0.5, rear_load=a / (a + b),
+        full_brake=2.0 * sum(torques) / (radius * mass) if specified else GRAVITY * p["friction_max"],
+        strongest=strongest, rear_brake=torques[1] / sum(torques) if specified else 0.5, rear_load=a / (a + b),
         lift=p.get("cg_height", 0.0) / ((a + b) * GRAVITY), wheelbase=a + b, front_axle=a, rear_axle=b,
         full_lock=p["max_road_wheel_angle"], understeer=understeer_gradient(p), rear_slip=mass * a / (a + b) * cornering_compliance(p)[1],
         scale=vehicle.footprint.scale)
@@ -261,11 +261,11 @@ class Stops:
         return law(braking, self.braked, course, float(curve.curvature[i]), cx, cy, float(bend), px, py, yaw, vx, float(x[self._ay]),
                    trust.circle * float(self._peak(cx, cy, course)[0]))
 
-    def occluded_sides(self, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, ahead: float, seen_from: Sequence[float],
+    def occluded_sides(self, x: np.ndarray, y: np.ndarray, yaw: np.ndarray, ahead: float, viewpoint: Sequence[float],
                      obstacles: Obstacles) -> np.ndarray:
         """Marks the right and the left side of the vehicle, `ahead` [m] of its position point, at poses x, y [m], yaw [rad], each (n,),
-        that are occluded from the LIDAR of the vehicle at the pose `seen_from` (2, n)."""
-        sensor, half, c, t = self._lidar.place(*seen_from), self.outline.half_width, np.cos(yaw), np.sin(yaw)
+        that are occluded from the LIDAR of the vehicle at the pose `viewpoint` (2, n)."""
+        sensor, half, c, t = self._lidar.place(*viewpoint), self.outline.half_width, np.cos(yaw), np.sin(yaw)
         centres = obstacles.centres - sensor
         sides = np.concatenate([np.column_stack([x + ahead * c - side * t, y + ahead * t + side * c]) for side in (-half, half)])
         return occluded(sides - sensor, centres, obstacles.radii).reshape(2, len(x))
@@ -299,8 +299,8 @@ class Stops:
             for curve, begin in zip(curves, begins):
                 if found is not None and perf_counter() > until:
                     return found
-                way = curve.shifted(scale * side, begin, length) if side else curve
-                stop = self.evaluate(way, x, command, None, time, obstacles, margin, trust=NOMINAL)
+                candidate = curve.shifted(scale * side, begin, length) if side else curve
+                stop = self.evaluate(candidate, x, command, None, time, obstacles, margin, trust=NOMINAL)
                 if stop.free:
                     return stop
                 if found is None or (stop.speed, stop.blind, -stop.clearance) < (found.speed, found.blind, -found.clearance):
