@@ -94,9 +94,11 @@ class RunMonitor:
         x, y, yaw = self._at(outputs)
         near = None if self.longitudinal is None else np.array([self.longitudinal])
         (self.longitudinal,), (offset,) = (v.tolist() for v in self.path.project(np.array([x]), np.array([y]), near))
-        excursion = max(outside(self._corridor, self.path, self.longitudinal, x, y, yaw, self._footprint))
-        # Of a vehicle that begins outside counts by how much it comes further out, until it is inside.
-        self._entering = excursion if self._entering == math.inf or excursion <= 0.0 else self._entering
+        sides = outside(self._corridor, self.path, self.longitudinal, x, y, yaw, self._footprint)
+        excursion = max(sides)
+        # A vehicle that begins outside, on one side, is out by how much further it comes until it is inside.
+        if self._entering == math.inf or excursion <= 0.0:
+            self._entering = excursion if min(sides) <= 0.0 else 0.0
         self.path_error, self.excursion = max(self.path_error, abs(offset)), max(self.excursion, excursion - self._entering)
         return excursion
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lfdm_ros.errors import InputError, quote
+from lfdm_ros.ground.friction_field import FrictionLink
 from lfdm_ros.ground.grid import require_number
 
 UNITS = {"a0": "1", "a1": "1/m", "a2": "1/m", "alpha_x": "m", "alpha_y": "m", "gamma": "1", "sigma_f": "1", "sigma_n": "1"}
@@ -116,6 +118,12 @@ class Observations:
             object.__setattr__(self, name, values)
         if (noise < 0.0).any():
             raise InputError(f"observations: noise of number {int(np.argmin(noise))} is below 0")
+
+    @classmethod
+    def of_friction(cls, places: ArrayLike, friction: ArrayLike, link: FrictionLink, noise: ArrayLike) -> Observations:
+        """Converts observed friction coefficients (n,), with `noise` of their latent values. Raises InputError: as the class, or one is not
+        between ice and dry."""
+        return cls(np.asarray(places, float), link.latent(friction), np.asarray(noise, float))
 
     def __len__(self) -> int:
         return len(self.latent)
