@@ -209,7 +209,7 @@ def test_an_intention_of_another_size_is_refused(made):
     """The machine code would read past its end."""
     rollouts = made(replace(KNOWN, horizon=2.0))
     for wanted, reference in ((2, 8), (3, len(REFERENCE))):
-        with pytest.raises(InputError, match="an intention has wanted"):
+        with pytest.raises(InputError, match="an intention has inputs"):
             rollouts.follow([Intention(np.zeros((len(rollouts.times), wanted)), np.zeros((len(rollouts.times), reference)))],
                             start(rollouts), NO_OBSTACLES, 0.0)
 
