@@ -120,14 +120,18 @@ class Declared:
                 unit = f" {m['unit']}" if m["unit"] not in ("", "1") else ""
                 raise InputError(f"{self.ABOUT}{f.name} is {value:g}{unit}; give {m['lower']:g} to {m['upper']:g}{unit}")
 
-    def fitted(self: Record, scale: float) -> Record:
-        """Returns the settings for a vehicle of a scale (`Footprint.scale`): lengths, speeds and their weights that have their default,
-        which is that of a full-size vehicle, are in proportion. A field `scale` is set."""
-        if scale == 1.0:
+    def fitted(self: Record, scale: float, **given: float | None) -> Record:
+        """Returns the settings for a vehicle of a scale (`Footprint.scale`). Only those that have their default change: lengths, speeds and
+        their weights, whose default is that of a full-size vehicle, are in proportion; `given` ones, None: not given, are those of the
+        vehicle's file. A field `scale` is set."""
+        if scale == 1.0 and all(value is None for value in given.values()):
             return self
-        changes = {f.name: min(max(f.default * scale ** f.metadata["power"], f.metadata["lower"]), f.metadata["upper"])
-                   for f in fields(self) if f.metadata["power"] and getattr(self, f.name) == f.default}  # type: ignore[arg-type]
-        return replace(self, **changes, **({"scale": scale} if hasattr(self, "scale") else {}))  # type: ignore[type-var]
+        default = {f.name: f.default for f in fields(self)}  # type: ignore[arg-type]
+        follow = {f.name: min(max(f.default * scale ** f.metadata["power"], f.metadata["lower"]), f.metadata["upper"])
+                  for f in fields(self) if f.metadata["power"]}  # type: ignore[arg-type]
+        follow.update({name: value for name, value in given.items() if value is not None})
+        changes = {name: value for name, value in follow.items() if getattr(self, name) == default[name]}
+        return replace(self, **changes, **({"scale": scale} if "scale" in default else {}))  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -158,3 +162,11 @@ class Exposed(Generic[T]):
         """Returns the record of the parameters' values, which `value` returns by name, but for `fixed` fields. Raises InputError: they do
         not fit together."""
         return self.kind(**{name: value(p.name) for name, p in self.by_field.items() if name not in fixed}, **fixed)
+
+    def tuned(self, settings: T, changes: Mapping[str, Any]) -> T:
+        """Returns the settings with changes of live ones, by field. Raises InputError for others, or a value out of range."""
+        live = {name: p.live for name, p in self.by_field.items()}
+        for name in changes:
+            if not live.get(name, False):
+                raise InputError(f"setting {name} cannot change while driving" if name in live else f"there is no setting {name}")
+        return replace(settings, **changes)  # type: ignore[type-var]

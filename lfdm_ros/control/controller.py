@@ -167,11 +167,7 @@ class Controller:
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next cycle on. Raises InputError for others, or a value out of range."""
-        live = {name: p.live for name, p in SETTINGS.by_field.items()}
-        for name in changes:
-            if not live.get(name, False):
-                raise InputError(f"setting {name} cannot change while driving" if name in live else f"there is no setting {name}")
-        self.settings = dataclasses.replace(self.settings, **changes)
+        self.settings = SETTINGS.tuned(self.settings, changes)
         self._rates = RateLimits.of(self.settings, self.actuators)
         self.planner.tune(self.settings)
         self._distribute()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -54,8 +54,7 @@ class TrackerSettings(GroupingSettings):
     def on(self, vehicle: Vehicle) -> TrackerSettings:
         """Returns the settings for the LIDAR of a vehicle: where they have their default, its file gives the noise and its size the
         lengths."""
-        noise = vehicle.parameters.get("lidar_noise", self.noise_sd) if self.noise_sd == TrackerSettings.noise_sd else self.noise_sd
-        return replace(self.fitted(vehicle.footprint.scale), noise_sd=noise)
+        return self.fitted(vehicle.footprint.scale, noise_sd=vehicle.parameters.get("lidar_noise"))
 
 
 # The range noise is a property of the sensor.

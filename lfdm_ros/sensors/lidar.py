@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,8 +46,7 @@ class LidarSettings(Declared):
     def on(self, vehicle: Vehicle) -> LidarSettings:
         """Returns the settings of the LIDAR of a vehicle: where they have their default, its file gives the noise and its size the minimum
         range."""
-        noise = vehicle.parameters.get("lidar_noise", self.noise_sd) if self.noise_sd == LidarSettings.noise_sd else self.noise_sd
-        return replace(self.fitted(vehicle.footprint.scale), noise_sd=noise)
+        return self.fitted(vehicle.footprint.scale, noise_sd=vehicle.parameters.get("lidar_noise"))
 
     @property
     def beams(self) -> int:

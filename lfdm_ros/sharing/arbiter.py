@@ -155,11 +155,7 @@ class AuthorityArbiter:
 
     def tune(self, **changes: Any) -> None:
         """Changes settings that are live, from the next decision on. Raises InputError for others, or a value out of range."""
-        live = {name: p.live for name, p in SHARING.by_field.items()}
-        for name in changes:
-            if not live.get(name, False):
-                raise InputError(f"setting {name} cannot change while driving" if name in live else f"there is no setting {name}")
-        self.settings = dataclasses.replace(self.settings, **changes)
+        self.settings = SHARING.tuned(self.settings, changes)
         if "mode" in changes:
             self._takeover.end()  # a new mode overrides it
             self._offer.end()
@@ -402,8 +398,9 @@ class AuthorityArbiter:
         self._learn(now)
         situation = dataclasses.replace(situation, operator_posterior=self._learner.posterior)
         if self.corridor is not None and len(situation.obstacles.radii):
-            behind = follows(situation.obstacles, self.corridor.path, situation.measured, self.vehicle.footprint)
-            situation = dataclasses.replace(situation, obstacles=situation.obstacles.where(~behind))
+            obstacles, path = situation.obstacles, self.corridor.path
+            behind = follows(obstacles, *path.project(*obstacles.centres.T), path, situation.measured, self.vehicle.footprint)
+            situation = dataclasses.replace(situation, obstacles=obstacles.where(~behind))
         if situation.operator is not None:
             constant = self._forecast.roll_out(situation, situation.operator, HORIZON)
             if len(constant.times) > 1:

@@ -42,6 +42,7 @@ MPPI = "mppi"  # only on request
 SLOW = ("ipopt",)
 DENSITIES = (1.0, 2.0, 4.0, 8.0, 12.0, 14.0)  # times that of the shipped field
 PATIENCE = 8.0  # [s] at standstill after which a run in a field ends
+DOES_NOT_ARRIVE = "does not arrive"  # a failure
 DELAYS = (0.0, 0.1, 0.2, 0.3)  # [s], half in the state's age, half in the actuators
 LANE_CHANGES: dict[str, dict[str, float]] = {
     "iso_3888_2": {"vehicle_width": 2.2}, "nato_lane_change": {"vehicle_width": 2.2, "vehicle_length": 4.6}}
@@ -228,7 +229,7 @@ def failure(run: Mapping[str, Any]) -> str:
     for failed, reason in (
         (run["diverged"], "diverged"), (run["collision"], f"hit {run['collision']}"), (run["sideslip"] >= SPIN, "spins"),
         (run["lifted"] > 0.0, "lifts a wheel"), (run["outside"] > OUTSIDE, f"{run['outside']:.2f} m outside"),
-        (run["reached"] is None, "does not arrive"),
+        (run["reached"] is None, DOES_NOT_ARRIVE),
     ):
         if failed:
             return reason

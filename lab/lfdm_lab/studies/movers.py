@@ -16,7 +16,7 @@ import numpy as np
 
 from lfdm_lab.studies import STUDIES
 from lfdm_lab.studies.driving import CACHE_DEPENDENCIES as DRIVING
-from lfdm_lab.studies.driving import failure, make_driver
+from lfdm_lab.studies.driving import DOES_NOT_ARRIVE, failure, make_driver
 from lfdm_lab.studies.radar import box
 from lfdm_ros.cache_key import cache_key
 from lfdm_ros.control.cycle import Cycle, CycleOutcome, Driver
@@ -39,7 +39,6 @@ from lfdm_ros.vehicles import Vehicle, load_vehicle
 CHASSIS, VEHICLE = "eighteen_dof", "hmmwv"
 CACHE_DEPENDENCIES = (*DRIVING, f"{STUDIES}/radar", f"{STUDIES}/movers")
 DRIVERS = AUTONOMY, TRUSTING, BRAKE = "autonomy", "trusting", "brake"
-LATE = "does not arrive"
 STANDSTILL_TIMEOUT = 8.0  # [s] at standstill after which a run ends
 HALF_LANE, ROAD_LENGTH = 1.75, 140.0  # [m] half the width of a lane, length of a straight road
 FAR_EDGE = 3.5 + HALF_LANE  # [m] from the lane's centre line to the far edge of the adjacent lane
@@ -476,7 +475,7 @@ def work(item: Drive, make_bag: BagFactory | None = None) -> dict[str, Any]:
     why = classify_failure(item, found)
     return {"scenario": place, "driver": item.driver, "seed": number, **found, "failure": why,
             "unavoidable": clairvoyant(scenario, vehicle) if item.driver == BRAKE else None,
-            "out_of_reach": why == LATE and out_of_reach(scenario, vehicle)}
+            "out_of_reach": why == DOES_NOT_ARRIVE and out_of_reach(scenario, vehicle)}
 
 
 def drive_recorded(vehicle: Vehicle, scenario: Scenario, driver: Driver, plant: PlantSettings, make_bag: BagFactory | None) -> Run:
@@ -496,7 +495,7 @@ def bag_name(item: Drive) -> str:
 def classify_failure(item: Drive, found: dict[str, Any]) -> str:
     """Returns why a run failed; empty: it did not. The brake need not arrive, nor any driver on a blocked road."""
     why = failure(found)
-    return "" if why == LATE and (item.driver == BRAKE or item.scenario in STOPPING_SUFFICES) else why
+    return "" if why == DOES_NOT_ARRIVE and (item.driver == BRAKE or item.scenario in STOPPING_SUFFICES) else why
 
 
 def key(item: Drive) -> str:
@@ -508,7 +507,7 @@ def key(item: Drive) -> str:
 def is_worse(autonomy: dict[str, Any], brake: dict[str, Any]) -> bool:
     """Checks that the autonomy did worse than the brake on a seed: it fails other than by stopping, and the brake does not, or hits at a
     lower speed."""
-    harmed = bool(autonomy["failure"]) and autonomy["failure"] != LATE
+    harmed = bool(autonomy["failure"]) and autonomy["failure"] != DOES_NOT_ARRIVE
     return harmed and (not brake["failure"] or (bool(autonomy["collision"]) and autonomy["impact"] > brake["impact"] + IMPACT_TOLERANCE))
 
 
@@ -527,7 +526,7 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"scenario": name, "runs": max(map(len, of.values()))}
         for driver in DRIVERS:
             row[driver] = {str(seed): run["failure"] for seed, run in sorted(of[driver].items()) if run["failure"]}
-        row["stands"] = [seed for seed, why in row[AUTONOMY].items() if why == LATE]
+        row["stands"] = [seed for seed, why in row[AUTONOMY].items() if why == DOES_NOT_ARRIVE]
         row["out_of_reach"] = [seed for seed, run in of[AUTONOMY].items() if run.get("out_of_reach")]
         row["run_into"] = [seed for seed, run in of[AUTONOMY].items() if run_into(run)]
         row["worse"] = [seed for seed, run in sorted(of[AUTONOMY].items()) if seed in of[BRAKE] and is_worse(run, of[BRAKE][seed])]

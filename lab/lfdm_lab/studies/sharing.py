@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from lfdm_lab.studies import STUDIES, format_number, grouped, movers
-from lfdm_lab.studies.driving import Trial, figures
+from lfdm_lab.studies.driving import DOES_NOT_ARRIVE, Trial, figures
 from lfdm_ros.cache_key import cache_key
 from lfdm_ros.control import Controller, Cycle, Settings
 from lfdm_ros.control.controller import limits_of
@@ -287,7 +287,7 @@ LATE, HARM = 1, 2
 
 def outcome_rank(run: Mapping[str, Any]) -> int:
     """Ranks the outcome of a run: 0 success, LATE (or stopped), HARM."""
-    return 0 if not run["failure"] else LATE if run["failure"] == "does not arrive" else HARM
+    return 0 if not run["failure"] else LATE if run["failure"] == DOES_NOT_ARRIVE else HARM
 
 
 def variant(run: Mapping[str, Any]) -> str:

@@ -244,22 +244,18 @@ KEEPS_LANE = 0.5
 BACKWARDS = -0.1  # [m/s] below which a vehicle reverses
 
 
-def follows(detected: Obstacles, path: Path, own: Measured, outline: Footprint) -> np.ndarray:
-    """Marks the obstacles (n,) that drive along the path behind the vehicle, in its track, and have to keep clear of it: it keeps its lane,
-    or they could still stop behind it, should it brake as hard as they may. A vehicle that reverses has to keep clear itself. own: the
-    vehicle's state."""
-    marked, moving = np.zeros(len(detected.radii), bool), np.flatnonzero(detected.moving)
-    if len(moving):
-        s, e = path.project(*detected.centres[moving].T)
-        course, radii = path.at(s)[2], detected.radii[moving]
-        along = detected.velocities[moving, 0] * np.cos(course) + detected.velocities[moving, 1] * np.sin(course)
-        here = PlanarState.of(own)
-        (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
-        gap = station - outline.rear - s - radii - (own.time - detected.time) * along
-        needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
-        in_track = (here.vx > BACKWARDS) & (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - radii < outline.half_width)
-        marked[moving] = in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed))
-    return marked
+def follows(detected: Obstacles, s: np.ndarray, e: np.ndarray, path: Path, own: Measured, outline: Footprint) -> np.ndarray:
+    """Marks the obstacles (n,), at s, e (n,) [m] of the path, that drive along it behind the vehicle, in its track, and have to keep clear
+    of it: it keeps its lane, or they could still stop behind it, should it brake as hard as they may. A vehicle that reverses has to keep
+    clear itself. own: the vehicle's state."""
+    course = path.at(s)[2]
+    along = detected.velocities[:, 0] * np.cos(course) + detected.velocities[:, 1] * np.sin(course)
+    here = PlanarState.of(own)
+    (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
+    gap = station - outline.rear - s - detected.radii - (own.time - detected.time) * along
+    needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
+    in_track = (here.vx > BACKWARDS) & (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - detected.radii < outline.half_width)
+    return np.asarray(in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed)))
 
 
 class RelevantObstacles:
@@ -323,4 +319,4 @@ class RelevantObstacles:
         # A new detection beside the corridor may step into it.
         beside = (e - detected.radii < left + STEP_IN) & (e + detected.radii > -STEP_IN - right)
         counts = detected.may_move | inside | (beside & detected.tentative)
-        self.obstacles = detected.where(counts if own is None else counts & ~follows(detected, reference.path, own, self.outline))
+        self.obstacles = detected.where(counts if own is None else counts & ~follows(detected, s, e, reference.path, own, self.outline))
