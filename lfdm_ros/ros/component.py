@@ -242,7 +242,7 @@ class Component(LifecycleNode):
         return self._change("configure", "inactive", self.configure, lambda: super(Component, self).on_configure(state))
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
-        self._counted.clear()
+        self._counted = {"refusals": self._counted.get("refusals", 0)}  # those go on; a node's own counts begin anew
         # rclpy's part opens the publishers: first, so that `activate` may publish.
         return self._change("activate", "active", lambda: super(Component, self).on_activate(state), self.activate)
 

@@ -258,6 +258,24 @@ def test_endpoints_are_made_as_declared_and_end_with_the_cleanup(graph: Any, mon
         node.publisher("shout")
 
 
+def test_counts_of_a_node_begin_anew_with_its_activation_and_those_of_refused_inputs_go_on(graph: Any) -> None:
+    node = graph.add(Fragile)
+    node.refusals.refuse("words", "no words")
+    said = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+
+    def summaries() -> list[str]:
+        return [status.message for message in said for status in message.status if status.name == "fragile"]
+
+    graph.wait(lambda: any("1 inputs refused" in text for text in summaries()))
+    assert node.increase("ticks", 5) == 5
+    node.trigger_deactivate()
+    node.trigger_activate()
+    assert node.increase("ticks", 5) == 5
+    before = len(summaries())
+    graph.wait(lambda: len(summaries()) > before + 1)
+    assert sum("inputs refused" in text for text in summaries()) == 1
+
+
 def test_a_diagnosis_that_fails_is_an_error_in_the_diagnostics(graph: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(Fragile, "faults", frozenset({"diagnose"}))
     diagnostics = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
