@@ -119,6 +119,8 @@ obstacles:
     items = movers.drives(3, Settings(time_budget=0.0), [str(file)], "sedan")
     assert [item.driver for item in items] == [movers.AUTONOMY, movers.BRAKE] and {item.vehicle for item in items} == {"sedan"}
     runs = [movers.work(item) for item in items]
+    again = movers.work(items[0])
+    assert {**again, "cycle_ms": None} == {**runs[0], "cycle_ms": None}
     (row,) = movers.summarise(runs)
     assert row["scenario"] == "Town" and row["run_into"] == ["12_1"] and row[movers.AUTONOMY] == {"12_1": "hit follower"}
     assert row["stands"] == [] and movers.table([row])[1][0][0] == "Town"
@@ -134,3 +136,7 @@ obstacles:
     assert movers.key(items[0]) != before
     with pytest.raises(InputError, match="no scenario of CommonRoad"):
         movers.drives(1, Settings(), [str(tmp_path)])
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("initial: {speed: fast}")
+    with pytest.raises(InputError, match="1 of 2 files cannot be driven.*broken.yaml"):
+        movers.drives(1, Settings(), [str(file), str(broken)])
