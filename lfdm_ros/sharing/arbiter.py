@@ -49,8 +49,9 @@ HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
 RELAPSE = 3.0  # [s] within which a returning threat counts as the same
 LINK_HOLD, MAX_LINK_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link: doubles each time that a threat returns
-SLOW_LINK = 0.05, 0.15  # [s] ages of the operator's command between which that hold grows from none to all of it
+SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which that hold grows from none to all of it
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
+SAME_PEDAL = 0.3  # [1] difference of throttle less brake up to which k falls over a slow link
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 MAX_STOP_PLAN_AGE = 5.0  # [s] of a plan whose steering a stop follows
 STANDING = 0.3  # [m/s] below which a waiting vehicle is held by the brake
@@ -421,12 +422,20 @@ class AuthorityArbiter:
         age = max(self._sources[OPERATOR].age(now), 0.0)
         age = age if age < SAME_OPERATOR else 0.0
         # Without delay the operator sees autonomy's action, and does not return to the same threat.
-        link_hold = self._link_hold * float(np.interp(age, SLOW_LINK, (0.0, 1.0)))
-        since = now - self.settings.hold - link_hold - LINK_TIMES * age
+        slowness = float(np.interp(age, SLOW_LINK, (0.0, 1.0)))
+        link_hold = MAX_LINK_HOLD if self._pedals_differ() else self._link_hold
+        since = now - self.settings.hold - slowness * link_hold - LINK_TIMES * age
         self._threats.append((now, threat))
-        while self._threats[0][0] < since - 1e-6:
+        while self._threats[0][0] < min(since, now - MAX_LINK_HOLD) - 1e-6:
             self._threats.popleft()
-        return max(value for _, value in self._threats) if self._k > 0.5 else threat
+        if self._k <= 0.5:
+            return threat
+        return max(value for time, value in self._threats if time >= since - 1e-6)
+
+    def _pedals_differ(self) -> bool:
+        """Checks whether operator and autonomy accelerate or brake differently by more than SAME_PEDAL: handing back would be a jolt."""
+        operator, autonomy = self._requested[OPERATOR], self._requested[AUTONOMY]
+        return bool(operator and autonomy) and abs(operator.throttle - operator.brake - autonomy.throttle + autonomy.brake) > SAME_PEDAL
 
     def _note_relapse(self, now: float, before: float) -> None:
         """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the same threat is back. before: k of

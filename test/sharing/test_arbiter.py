@@ -47,7 +47,7 @@ class Drive:
         self.arbiter = AuthorityArbiter(HMMWV, SharingSettings(**changes), (self.threat,))
         self.now, self.x, self.vx, self.age = start, 0.0, vx, 0.0
         self.on = {"operator": True, "autonomy": True, "state": True}
-        self.operator, self.autonomy = (0.1, 0.2, 0.0), (-0.1, 0.0, 0.1)
+        self.operator, self.autonomy = (0.1, 0.15, 0.0), (-0.1, 0.0, 0.1)
         self.decisions = []
 
     def run(self, seconds):
@@ -309,6 +309,22 @@ def test_k_holds_longer_each_time_that_a_threat_comes_back_to_a_slow_operator(ag
         drive.threat.threat = 0.0
         assert drive.run(hold - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
         drive.run(calm)
+
+
+@pytest.mark.parametrize(("age", "holds"), [(0.0, 0.3), (0.2, 21.1)])
+def test_k_holds_over_a_slow_link_while_the_pedals_differ(age, holds):
+    """An operator who holds the throttle open while autonomy brakes would return to the threat; 20 s are the end of it, or agreement."""
+    for ends_by_agreement in (False, True):
+        drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
+        drive.age, drive.operator = age, (0.1, 1.0, 0.0)
+        assert drive.run(0.5).k == 1.0
+        drive.threat.threat = 0.0
+        if ends_by_agreement and holds > 10.0:
+            assert drive.run(holds - 5.0).k == 1.0
+            drive.operator = (0.1, 0.0, 0.1)
+            assert drive.run(0.1).k == 0.0
+        else:
+            assert drive.run(holds - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
 
 
 @pytest.mark.parametrize(("lane", "apart"), [(None, True), (2.0, False), (8.0, True)])

@@ -162,6 +162,14 @@ def test_goals_of_rviz_and_paths_of_nav2_are_driven_in_the_frame_of_the_states(g
     driver.refusal("goal", "in frame 'moon', the states are in 'odom'")
 
 
+@pytest.mark.parametrize("vehicle, given, tolerance", [("hmmwv", 0.0, 3.0), ("art", 0.0, 0.53), ("art", 0.5, 0.5)])
+def test_a_goal_by_topic_is_reached_by_the_vehicles_size(vehicle: str, given: float, tolerance: float, graph: Any) -> None:
+    driver = Driver(graph, vehicle=vehicle, goal_tolerance=given)
+    driver.send(PoseStamped, "goal", goal_message(60.0, 0.0))
+    graph.wait(lambda: driver.node.pilot.task.goal)
+    assert driver.node.pilot.task.goal.tolerance == pytest.approx(tolerance, abs=0.05)
+
+
 def test_states_goals_and_paths_good_and_bad(graph: Any) -> None:
     driver = Driver(graph)
     standing = driver.state()
