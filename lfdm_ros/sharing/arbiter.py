@@ -49,6 +49,7 @@ HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
 RELAPSE = 3.0  # [s] within which a returning threat counts as the same
 LINK_HOLD, MAX_LINK_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link: doubles each time that a threat returns
+LINK_SHARE = 0.75  # [1] k during it, at most
 SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which that hold grows from none to all of it
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
 SAME_PEDAL = 0.3  # [1] difference of throttle less brake up to which k falls over a slow link
@@ -137,6 +138,7 @@ class AuthorityArbiter:
         self._k = self._k_target = self._law_k = 0.0
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
         self._threats: deque[tuple[float, float]] = deque()  # times and threats within the hold of k
+        self._last_high = -math.inf  # time at which the law's k was last above 1/2
         self._link_hold, self._released = 0.0, -math.inf  # additional hold [s]; time at which k last fell below 1/2
         self._choice = SideChoice()
         self._opposite = False
@@ -410,27 +412,32 @@ class AuthorityArbiter:
         self._threat = assess(self.components, situation, s.rule)
         threat = self._threat.relative
         if threat == threat:
-            threat = self._with_hold(now, threat)
-            self._law_k = self._law.k(threat, self._law_k)
+            threat = self._hold(now, threat)
         self._opposite = bool(
             s.sides and situation.intention is not None and situation.plan is not None
             and opposite(situation.intention, situation.plan, now, s.sides_horizon, _passable_obstacles(situation), s.sides_near).any())
         self._choice.update(now, self._opposite and together, threat, self._k, s)
 
-    def _with_hold(self, now: float, threat: float) -> float:
-        """Returns the threat that sets k: where autonomy has the larger share, the maximum within the hold time."""
+    def _hold(self, now: float, threat: float) -> float:
+        """Sets the law's k, and returns the threat that sets it: where autonomy has the larger share, the maximum within the hold time.
+        Over a slow link autonomy keeps its share, up to LINK_SHARE, and its side for longer."""
         age = max(self._sources[OPERATOR].age(now), 0.0)
         age = age if age < SAME_OPERATOR else 0.0
-        # Without delay the operator sees autonomy's action, and does not return to the same threat.
-        slowness = float(np.interp(age, SLOW_LINK, (0.0, 1.0)))
-        link_hold = MAX_LINK_HOLD if self._pedals_differ() else self._link_hold
-        since = now - self.settings.hold - slowness * link_hold - LINK_TIMES * age
+        since = now - self.settings.hold - LINK_TIMES * age
         self._threats.append((now, threat))
-        while self._threats[0][0] < min(since, now - MAX_LINK_HOLD) - 1e-6:
+        while self._threats[0][0] < since - 1e-6:
             self._threats.popleft()
-        if self._k <= 0.5:
-            return threat
-        return max(value for time, value in self._threats if time >= since - 1e-6)
+        if self._k > 0.5:
+            threat = max(value for _, value in self._threats)
+        before, self._law_k = self._law_k, self._law.k(threat, self._law_k)
+        if self._law_k > 0.5:
+            self._last_high = now
+        # Without delay the operator sees autonomy's action, and does not return to the same threat.
+        link_hold = MAX_LINK_HOLD if self._pedals_differ() else self._link_hold
+        if self._k > 0.5 and now - self._last_high < link_hold * float(np.interp(age, SLOW_LINK, (0.0, 1.0))):
+            self._law_k = max(self._law_k, min(before, LINK_SHARE))
+            threat = max(threat, self.settings.choose_operator)
+        return threat
 
     def _pedals_differ(self) -> bool:
         """Checks whether operator and autonomy accelerate or brake differently by more than SAME_PEDAL: handing back would be a jolt."""

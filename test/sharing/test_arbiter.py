@@ -284,10 +284,19 @@ def test_k_follows_the_threat_at_its_rates():
     assert drive.run(2.0).k == 0.0
 
 
-@pytest.mark.parametrize(("age", "holds"), [(0.0, 0.3), (0.05, 0.5), (0.2, 6.1)])
-def test_what_autonomy_has_taken_it_keeps_until_the_operator_can_have_answered(age, holds):
-    """For the time of the setting, two round trips of the link, and 5 s over a slow one; a share below one half follows the threat
-    down at once."""
+def holds_and_releases(drive, full, partly):
+    """Drives without a threat: k stays 1 for `full` [s] and three quarters for `partly` [s] more."""
+    drive.threat.threat = 0.0
+    assert drive.run(full - 0.1).k == 1.0
+    if partly:
+        assert drive.run(0.2).k == 0.75 and drive.run(partly - 0.2).k == 0.75
+    assert drive.run(0.2).k == 0.0
+
+
+@pytest.mark.parametrize(("age", "full", "partly"), [(0.0, 0.3, 0.0), (0.05, 0.5, 0.0), (0.2, 1.1, 5.0)])
+def test_autonomy_keeps_the_larger_share_until_the_operator_can_have_answered(age, full, partly):
+    """For the time of the setting and two round trips of the link, and three quarters for 5 s over a slow one; a share below one half
+    follows the threat down at once."""
     drive = Drive(0.4, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
     drive.age = age
     assert drive.run(0.5).k == pytest.approx(1.0 / 3.0)
@@ -295,36 +304,36 @@ def test_what_autonomy_has_taken_it_keeps_until_the_operator_can_have_answered(a
     assert drive.run(0.2).k == 0.0
     drive.threat.threat = 0.9
     assert drive.run(0.5).k == 1.0
-    drive.threat.threat = 0.0
-    assert drive.run(holds - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
+    holds_and_releases(drive, full, partly)
 
 
-@pytest.mark.parametrize(("age", "calm", "holds"), [(0.2, 1.0, (6.1, 11.1, 21.1)), (0.2, 4.0, (6.1, 6.1)), (0.0, 1.0, (0.3, 0.3))])
-def test_k_holds_longer_each_time_that_a_threat_comes_back_to_a_slow_operator(age, calm, holds):
+@pytest.mark.parametrize(("age", "calm", "full", "partly"), [
+    (0.2, 1.0, 1.1, (5.0, 10.0, 20.0, 20.0)), (0.2, 4.0, 1.1, (5.0, 5.0)), (0.0, 1.0, 0.3, (0.0, 0.0))])
+def test_k_holds_longer_each_time_that_a_threat_comes_back_to_a_slow_operator(age, calm, full, partly):
     drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
     drive.age = age
-    for hold in holds:
+    for hold in partly:
         drive.threat.threat = 0.9
         assert drive.run(0.5).k == 1.0
-        drive.threat.threat = 0.0
-        assert drive.run(hold - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
+        holds_and_releases(drive, full, hold)
         drive.run(calm)
 
 
-@pytest.mark.parametrize(("age", "holds"), [(0.0, 0.3), (0.2, 21.1)])
-def test_k_holds_over_a_slow_link_while_the_pedals_differ(age, holds):
+@pytest.mark.parametrize(("age", "full", "partly"), [(0.0, 0.3, 0.0), (0.2, 1.1, 20.0)])
+def test_k_holds_over_a_slow_link_while_the_pedals_differ(age, full, partly):
     """An operator who holds the throttle open while autonomy brakes would return to the threat; 20 s are the end of it, or agreement."""
-    for ends_by_agreement in (False, True):
-        drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
-        drive.age, drive.operator = age, (0.1, 1.0, 0.0)
-        assert drive.run(0.5).k == 1.0
-        drive.threat.threat = 0.0
-        if ends_by_agreement and holds > 10.0:
-            assert drive.run(holds - 5.0).k == 1.0
-            drive.operator = (0.1, 0.0, 0.1)
-            assert drive.run(0.1).k == 0.0
-        else:
-            assert drive.run(holds - 0.1).k == 1.0 and drive.run(0.2).k == 0.0
+    drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
+    drive.age, drive.operator = age, (0.1, 1.0, 0.0)
+    assert drive.run(0.5).k == 1.0
+    holds_and_releases(drive, full, partly)
+    drive.run(4.0)
+    drive.threat.threat = 0.9
+    assert drive.run(0.5).k == 1.0
+    drive.threat.threat = 0.0
+    drive.run(8.0)
+    assert drive.decisions[-1].k == (0.75 if partly else 0.0)
+    drive.operator = (0.1, 0.0, 0.1)
+    assert drive.run(0.1).k == 0.0
 
 
 @pytest.mark.parametrize(("lane", "apart"), [(None, True), (2.0, False), (8.0, True)])
