@@ -104,7 +104,7 @@ class MpcController(piloted.Calibratable, piloted.PilotedComponent):
         (self._command_publisher, self._ackermann_publisher, self._status_publisher, self._plan_publisher, self._horizon_publisher,
          self._marker_publisher) = (
             self.publisher(f"autonomy/{name}") for name in ("command", "ackermann", "status", "plan", "horizon", "markers"))
-        self._subscribe(settings.period)
+        self._subscribe(vehicle, settings.period)
         self.connect({piloted.RADAR_TOPIC: self._on_radar, piloted.REAR_TOPIC: self._on_rear_scan, "control/command": self._on_applied})
         self._take_calibrations()
         self.every(1.0 / self.value("marker_rate"), self._publish_markers)

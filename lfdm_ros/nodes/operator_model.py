@@ -48,7 +48,7 @@ class OperatorModel(PilotedComponent):
         self.pilot = self._pilot_of(self._operator, vehicle, task, settings.period, settings.sight)
         self._messages = PlanMessages({})
         self._publisher = self.publisher("teleop/command")
-        self._subscribe(settings.period)
+        self._subscribe(vehicle, settings.period)
         self.subscription("shared_control/status", self._on_sharing)
         self.get_logger().info(f"{vehicle.name}, {settings.cognition}, seed {self.value('seed')}, {self.value('stepping')}, {task.name}")
 

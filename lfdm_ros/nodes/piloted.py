@@ -266,11 +266,11 @@ class PilotedComponent(Component):
         return Task(f"scenario {scenario.name}", path=path, goal=scenario.goal, speed=speed, corridor=scenario.corridor, stop=False,
                     hidden_speed=scenario.hidden_speed)
 
-    def _subscribe(self, period: float) -> None:
-        """Subscribes to states, scans, tasks and their frames; period: of the cycles [s]."""
+    def _subscribe(self, vehicle: Vehicle, period: float) -> None:
+        """Subscribes to states, scans, tasks of a vehicle and their frames; period: of the cycles [s]."""
         self.connect({"odom": self._on_state, self.STATE_TOPIC: self._on_state, self.SCAN_TOPIC: self._on_scan})
         self.tasks = TaskTopics(self, self.pilot, lambda message: goal_task(
-            message, self.value("speed"), self.value("goal_tolerance") or GOAL_TOLERANCE * self._on_ground.vehicle.footprint.scale,
+            message, self.value("speed"), self.value("goal_tolerance") or GOAL_TOLERANCE * vehicle.footprint.scale,
             self.value("stop_at_end")), lambda data: path_task(
             data, self.value("speed"), self.value("stop_at_end")), lambda: setattr(self, "finished", False))
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.

@@ -138,5 +138,5 @@ obstacles:
         movers.drives(1, Settings(), [str(tmp_path)])
     broken = tmp_path / "broken.yaml"
     broken.write_text("initial: {speed: fast}")
-    with pytest.raises(InputError, match="1 of 2 files cannot be driven.*broken.yaml"):
+    with pytest.raises(InputError, match=r"1 of 2 files cannot be driven.*broken\.yaml"):
         movers.drives(1, Settings(), [str(file), str(broken)])
