@@ -442,7 +442,9 @@ class AuthorityArbiter:
     def _pedals_differ(self) -> bool:
         """Checks whether operator and autonomy accelerate or brake differently by more than SAME_PEDAL: handing back would be a jolt."""
         operator, autonomy = self._requested[OPERATOR], self._requested[AUTONOMY]
-        return bool(operator and autonomy) and abs(operator.throttle - operator.brake - autonomy.throttle + autonomy.brake) > SAME_PEDAL
+        if operator is None or autonomy is None:
+            return False
+        return abs(operator.throttle - operator.brake - autonomy.throttle + autonomy.brake) > SAME_PEDAL
 
     def _note_relapse(self, now: float, before: float) -> None:
         """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the same threat is back. before: k of
