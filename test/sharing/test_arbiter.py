@@ -285,17 +285,17 @@ def test_k_follows_the_threat_at_its_rates():
 
 
 def holds_and_releases(drive, full, partly):
-    """Drives without a threat: k stays 1 for `full` [s] and three quarters for `partly` [s] more."""
+    """Drives without a threat: k stays 1 for `full` [s] and 0.85 for `partly` [s] more."""
     drive.threat.threat = 0.0
     assert drive.run(full - 0.1).k == 1.0
     if partly:
-        assert drive.run(0.2).k == 0.75 and drive.run(partly - 0.2).k == 0.75
+        assert drive.run(0.2).k == 0.85 and drive.run(partly - 0.2).k == 0.85
     assert drive.run(0.2).k == 0.0
 
 
 @pytest.mark.parametrize(("age", "full", "partly"), [(0.0, 0.3, 0.0), (0.05, 0.5, 0.0), (0.2, 1.1, 5.0)])
 def test_autonomy_keeps_the_larger_share_until_the_operator_can_have_answered(age, full, partly):
-    """For the time of the setting and two round trips of the link, and three quarters for 5 s over a slow one; a share below one half
+    """For the time of the setting and two round trips of the link, and 0.85 for 5 s over a slow one; a share below one half
     follows the threat down at once."""
     drive = Drive(0.4, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
     drive.age = age
@@ -331,7 +331,7 @@ def test_k_holds_over_a_slow_link_while_the_pedals_differ(age, full, partly):
     assert drive.run(0.5).k == 1.0
     drive.threat.threat = 0.0
     drive.run(8.0)
-    assert drive.decisions[-1].k == (0.75 if partly else 0.0)
+    assert drive.decisions[-1].k == (0.85 if partly else 0.0)
     drive.operator = (0.1, 0.0, 0.1)
     assert drive.run(0.1).k == 0.0
 
