@@ -35,7 +35,7 @@ from lfdm_ros.ros.messages import ODOM_FRAME, nanoseconds
 from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, measured_values, path_task, scan_of
 from lfdm_ros.sensors import Lidar, Radar, find_sensor
-from lfdm_ros.simulation import load_scenario
+from lfdm_ros.simulation import Goal, load_scenario
 from lfdm_ros.vehicles import Vehicle
 
 
@@ -83,7 +83,6 @@ def radar_of(vehicle: Vehicle, topic: str) -> Radar | None:
 
 LIDAR_NOISE = Parameter("lidar_noise", -1.0, "standard deviation of a range; below 0: that of the vehicle's file, or else "
                         f"{TrackerSettings().noise_sd:g} m", -1.0, 10.0, unit="m")
-GOAL_TOLERANCE = 3.0  # [m] distance to a goal at which a full-size vehicle is there
 REAR_LIDAR = Parameter("rear_lidar", "", "topic of a sensor_msgs/LaserScan of a second LIDAR, which sees what comes from behind, as "
                                          "sensors/NAME of a lidar in the vehicle's file, which has its place and noise, and the rate by "
                                          "which a state waits for scans in lockstep; empty: none")
@@ -115,7 +114,7 @@ def driving_parameters(state_topic: str) -> tuple[Parameter, ...]:
         SCENARIO_SEED,
         Parameter("speed", 13.4, "highest speed to a goal and along a path that come by topic; for those that come after a change",
                   0.1, 100.0, live=True, unit="m/s"),
-        Parameter("goal_tolerance", 0.0, f"distance to a goal that came by topic at which it is reached; 0: {GOAL_TOLERANCE:g} m, less "
+        Parameter("goal_tolerance", 0.0, f"distance to a goal that came by topic at which it is reached; 0: {Goal.tolerance:g} m, less "
                                          "for a vehicle shorter than 4 m; as speed", 0.0, 100.0, live=True, unit="m"),
         Parameter("stop_at_end", True, "stop at the end of a goal or path from a topic; as speed", live=True),
         Parameter("on_finish", "idle", "when the task is done; idle: go on answering; shutdown: end the run, in lockstep without an answer",
@@ -270,7 +269,7 @@ class PilotedComponent(Component):
         """Subscribes to states, scans, tasks of a vehicle and their frames; period: of the cycles [s]."""
         self.connect({"odom": self._on_state, self.STATE_TOPIC: self._on_state, self.SCAN_TOPIC: self._on_scan})
         self.tasks = TaskTopics(self, self.pilot, lambda message: goal_task(
-            message, self.value("speed"), self.value("goal_tolerance") or GOAL_TOLERANCE * vehicle.footprint.scale,
+            message, self.value("speed"), self.value("goal_tolerance") or Goal.tolerance * vehicle.footprint.scale,
             self.value("stop_at_end")), lambda data: path_task(
             data, self.value("speed"), self.value("stop_at_end")), lambda: setattr(self, "finished", False))
         # The watchdog goes by the clock of the states' stamps, the rest by the wall clock.

@@ -440,7 +440,7 @@ class AuthorityArbiter:
         return threat
 
     def _pedals_differ(self) -> bool:
-        """Checks whether operator and autonomy accelerate or brake differently by more than SAME_PEDAL: handing back would be a jolt."""
+        """Checks whether throttle, negative in reverse, less brake differs by more than SAME_PEDAL: handing back would be a jolt."""
         operator, autonomy = self._requested[OPERATOR], self._requested[AUTONOMY]
         if operator is None or autonomy is None:
             return False
