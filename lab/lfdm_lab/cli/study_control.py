@@ -156,7 +156,8 @@ def _prepare_movers(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import movers
 
     settings = parse_settings(args.set)
-    items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS), args.vehicle)
+    items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS), args.vehicle,
+                          1 if args.seed is None else args.seed)
     return Prepared(items, movers.work, movers.key, _report_movers, _changed(settings), movers.bag_name)
 
 

@@ -43,6 +43,7 @@ def test_scenarios_repeat_and_start_without_contact(name):
 def test_keys_differ_and_unknown_scenarios_are_refused():
     items = movers.drives(2, Settings(time_budget=0.0))
     assert len({movers.key(item) for item in items}) == len(items) == 2 * (len(movers.SCENARIOS) * 2 + len(movers.TRAFFIC))
+    assert {item.seed for item in movers.drives(2, Settings(), ["crossing"], first=61)} == {61, 62}
     with pytest.raises(InputError, match="pedestrian_van"):
         movers.drives(1, Settings(), ["pedestrian_vans"])
 
