@@ -48,9 +48,10 @@ AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
 RELAPSE = 3.0  # [s] within which a returning threat counts as the same
-LINK_HOLD, MAX_LINK_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link: doubles each time that a threat returns
-LINK_SHARE = 0.85  # [1] k during it, at most
-SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which that hold grows from none to all of it
+LINK_HOLD, PEDAL_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link, and there with other pedals
+HOLD_SHARE = 0.85  # [1] k during it, at most
+MAX_HOLDS = 4.0  # largest factor of it: doubles each time that a threat returns
+SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which it grows from `extra_hold`
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
 SAME_PEDAL = 0.3  # [1] difference of throttle less brake up to which k falls over a slow link
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
@@ -139,7 +140,7 @@ class AuthorityArbiter:
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
         self._threats: deque[tuple[float, float]] = deque()  # times and threats within the hold of k
         self._last_high = -math.inf  # time at which the law's k was last above 1/2
-        self._link_hold, self._released = 0.0, -math.inf  # additional hold [s]; time at which k last fell below 1/2
+        self._holds, self._released = 1.0, -math.inf  # factor of the additional hold; time at which k last fell below 1/2
         self._choice = SideChoice()
         self._opposite = False
         self._first_state, self._now = math.inf, -math.inf
@@ -420,10 +421,10 @@ class AuthorityArbiter:
 
     def _hold(self, now: float, threat: float) -> float:
         """Sets the law's k, and returns the threat that sets it: where autonomy has the larger share, the maximum within the hold time.
-        Over a slow link autonomy keeps its share, up to LINK_SHARE, and its side for longer."""
-        age = max(self._sources[OPERATOR].age(now), 0.0)
+        Then autonomy keeps its share, up to HOLD_SHARE, for longer, and over a slow link its side."""
+        s, age = self.settings, max(self._sources[OPERATOR].age(now), 0.0)
         age = age if age < SAME_OPERATOR else 0.0
-        since = now - self.settings.hold - LINK_TIMES * age
+        since = now - s.hold - LINK_TIMES * age
         self._threats.append((now, threat))
         while self._threats[0][0] < since - 1e-6:
             self._threats.popleft()
@@ -432,11 +433,13 @@ class AuthorityArbiter:
         before, self._law_k = self._law_k, self._law.k(threat, self._law_k)
         if self._law_k > 0.5:
             self._last_high = now
-        # Without delay the operator sees autonomy's action, and does not return to the same threat.
-        link_hold = MAX_LINK_HOLD if self._pedals_differ() else self._link_hold
-        if self._k > 0.5 and now - self._last_high < link_hold * float(np.interp(age, SLOW_LINK, (0.0, 1.0))):
-            self._law_k = max(self._law_k, min(before, LINK_SHARE))
-            threat = max(threat, self.settings.choose_operator)
+        # Autonomy has removed the threat, and an operator who goes on as before returns to it: over a slow link most of all.
+        slow = float(np.interp(age, SLOW_LINK, (0.0, 1.0)))
+        hold = PEDAL_HOLD * slow if self._pedals_differ() else 0.0
+        if self._k > 0.5 and now - self._last_high < max(hold, self._holds * (s.extra_hold + slow * (LINK_HOLD - s.extra_hold))):
+            self._law_k = max(self._law_k, min(before, HOLD_SHARE))
+            if slow:
+                threat = max(threat, s.choose_operator)
         return threat
 
     def _pedals_differ(self) -> bool:
@@ -450,7 +453,7 @@ class AuthorityArbiter:
         """Doubles the additional hold of k if k exceeds 1/2 again soon after it fell: the same threat is back. before: k of
         the previous decision."""
         if self._k > 0.5 >= before:
-            self._link_hold = min(2.0 * self._link_hold, MAX_LINK_HOLD) if now - self._released < RELAPSE else LINK_HOLD
+            self._holds = min(2.0 * self._holds, MAX_HOLDS) if now - self._released < RELAPSE else 1.0
         elif before > 0.5 >= self._k:
             self._released = now
 
