@@ -1,5 +1,7 @@
 """The whole job on a small problem: files, reproducibility, interruption, prediction, and the commands."""
 
+import contextlib
+import io
 import json
 import re
 import shutil
@@ -91,21 +93,17 @@ def test_tyres_of_a_system_have_draws_of_their_own_parameters(result, tmp_path):
 def test_summary_has_what_the_contract_names(result, bags):
     directory, _ = result
     summary = json.loads((directory / "summary.json").read_text(), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
-    assert {"model", "vehicle", "seed", "recordings", "stages", "rmse", "coverage_90", "warnings"} <= set(summary)
     assert (summary["model"], summary["vehicle"], summary["seed"]) == ("eight_dof", "hmmwv", 3)
     assert [r["path"] for r in summary["recordings"]] == [str(bags["speed_up"]), str(bags["turn"])]
     assert all(re.fullmatch("[0-9a-f]{64}", r["sha256"]) for r in summary["recordings"])
     for stage in summary["stages"]:
-        assert {"name", "sampler", "seconds", "parameters"} <= set(stage)
-        assert stage["sampler"] == "smc"
+        assert stage["sampler"] == "smc" and {"name", "seconds"} <= set(stage)
         for row in stage["parameters"].values():
-            assert {"mean", "sd", "hdi_3%", "hdi_97%", "r_hat", "mcse_mean", "ess_bulk", "ess_tail"} <= set(row)
-            assert row["hdi_3%"] < row["mean"] < row["hdi_97%"]
-            assert row["r_hat"] < 1.05
-    assert set(summary["rmse"]) == {"vx", "omega_fl", "vy", "yaw_rate"}
+            assert {"sd", "mcse_mean", "ess_bulk", "ess_tail"} <= set(row)
+            assert row["hdi_3%"] < row["mean"] < row["hdi_97%"] and row["r_hat"] < 1.05
     assert "a note for the reader" in (directory / "report.html").read_text()
-    for row in summary["rmse"].values():
-        assert row["posterior"] < row["prior"]
+    assert set(summary["rmse"]) == {"vx", "omega_fl", "vy", "yaw_rate"}
+    assert all(row["posterior"] < row["prior"] for row in summary["rmse"].values())
     assert all(0.8 < covered <= 1.0 for covered in summary["coverage_90"].values())
     # vx is measured with 0.05 m/s of noise, vy with 0.02 m/s.
     assert summary["rmse"]["vx"]["posterior"] == pytest.approx(0.05, rel=0.15)
@@ -156,12 +154,13 @@ def test_posterior_summary_for_the_message(result):
 
 @pytest.fixture(scope="module")
 def small(bags, tmp_path_factory):
-    """The small problem with 30 draws of 2 chains."""
-    folder = tmp_path_factory.mktemp("short")
+    """The small problem with 30 draws of 2 chains by the command: posterior, lines of progress."""
+    folder, told = tmp_path_factory.mktemp("short"), io.StringIO()
     (folder / "small.yaml").write_text(RECIPE)
-    with pictures.left_out():
-        calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=30, chains=2)
-    return az.from_netcdf(str(folder / "out" / "posterior.nc"))
+    with pictures.left_out(), contextlib.redirect_stdout(told):
+        assert main(["calibrate", str(folder / "small.yaml"), "--out", str(folder / "out"), "--draws", "30", "--chains", "2",
+                     "--progress-json", *(part for bag in bags.values() for part in ("--bag", str(bag)))]) == 0
+    return az.from_netcdf(str(folder / "out" / "posterior.nc")), [json.loads(line) for line in told.getvalue().splitlines()]
 
 
 def assert_same_draws(one, other):
@@ -179,11 +178,19 @@ def stop_in(stage, temperature):
     return stop
 
 
-@pytest.mark.usefixtures("without_pictures")
-def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
-    recipe, out = load_recipe(recipe_file), tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(recipe, list(bags.values()), out, draws=50, chains=2, progress=stop_in("lateral", 0.001))
+@pytest.fixture(scope="module")
+def stopped(bags, tmp_path_factory):
+    """The same, stopped in its second stage: recipe, directory."""
+    folder = tmp_path_factory.mktemp("stopped")
+    (folder / "small.yaml").write_text(RECIPE)
+    recipe = load_recipe(folder / "small.yaml")
+    with pictures.left_out(), pytest.raises(KeyboardInterrupt):
+        calibrate(recipe, list(bags.values()), folder / "out", draws=30, chains=2, progress=stop_in("lateral", 0.001))
+    return recipe, folder / "out"
+
+
+def test_interruption_keeps_what_is_done(stopped):
+    recipe, out = stopped
     summary = json.loads((out / "summary.json").read_text())
     assert summary["interrupted"] is True
     assert [stage["temperature"] == 1.0 for stage in summary["stages"]] == [True, False]
@@ -204,7 +211,7 @@ def test_interruption_keeps_what_is_done(recipe_file, bags, tmp_path):
 @pytest.mark.usefixtures("without_pictures")
 def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=50, chains=2,
+        calibrate(load_recipe(recipe_file), list(bags.values()), tmp_path / "out", draws=30, chains=2,
                   progress=stop_in("longitudinal", 0.001))
     assert load_posterior_summary(tmp_path / "out")["parameter_names"] == []
     with pytest.raises(InputError, match="was stopped before a stage was finished"):
@@ -212,8 +219,9 @@ def test_a_first_stage_that_was_stopped_is_kept_too(recipe_file, bags, tmp_path)
     assert 0.0 < json.loads((tmp_path / "out" / "summary.json").read_text())["stages"][0]["temperature"] < 1.0
 
 
-def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags, tmp_path):
+def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags, tmp_path, monkeypatch):
     """A shell has its background ignore SIGINT, and children inherit that."""
+    pictures.leave_out(monkeypatch)
     command = [sys.executable, "-m", "lfdm_ros.cli", "calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "500",
                "--progress-json", *(part for bag in bags.values() for part in ("--bag", str(bag)))]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
@@ -225,33 +233,25 @@ def test_a_child_of_a_program_in_the_background_can_be_stopped(recipe_file, bags
 
 
 @pytest.mark.usefixtures("without_pictures")
-def test_an_interrupted_calibration_goes_on_where_it_was(recipe_file, bags, tmp_path, small):
-    recipe = load_recipe(recipe_file)
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
-    told = []
-    calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2,
-              progress=lambda state: told.append((state.stage, state.message)))
-    assert ("longitudinal", "taken from the run that was stopped") in told
-    assert_same_draws(small, az.from_netcdf(str(tmp_path / "out" / "posterior.nc")))
-    assert not (tmp_path / "out" / ".stages").exists()
-
-
-@pytest.mark.usefixtures("without_pictures")
-def test_nothing_is_taken_of_a_run_with_another_seed(recipe_file, bags, tmp_path, small):
-    recipe, told = load_recipe(recipe_file), []
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, progress=stop_in("lateral", -1.0))
+def test_an_interrupted_calibration_goes_on_where_it_was_with_the_same_seed_only(stopped, bags, tmp_path, small):
+    recipe, whole, told = stopped[0], small[0], []
+    for out in ("same", "other"):
+        shutil.copytree(stopped[1], tmp_path / out)
 
     def stop(state):
-        told.append(state.message)
+        told.append((state.stage, state.message))
         stop_in("lateral", -1.0)(state)
 
     with pytest.raises(KeyboardInterrupt):
-        calibrate(recipe, list(bags.values()), tmp_path / "out", draws=30, chains=2, seed=9, progress=stop)
-    assert told and "taken from the run that was stopped" not in told
-    other = az.from_netcdf(str(tmp_path / "out" / "posterior.nc")).posterior["longitudinal_stiffness"]
-    assert not np.array_equal(small.posterior["longitudinal_stiffness"], other)
+        calibrate(recipe, list(bags.values()), tmp_path / "other", draws=30, chains=2, seed=9, progress=stop)
+    assert told and "taken from the run that was stopped" not in dict(told).values()
+    other = az.from_netcdf(str(tmp_path / "other" / "posterior.nc")).posterior["longitudinal_stiffness"]
+    assert not np.array_equal(whole.posterior["longitudinal_stiffness"], other)
+    calibrate(recipe, list(bags.values()), tmp_path / "same", draws=30, chains=2,
+              progress=lambda state: told.append((state.stage, state.message)))
+    assert ("longitudinal", "taken from the run that was stopped") in told
+    assert_same_draws(whole, az.from_netcdf(str(tmp_path / "same" / "posterior.nc")))
+    assert not (tmp_path / "same" / ".stages").exists()
 
 
 @pytest.mark.usefixtures("without_pictures")
@@ -289,19 +289,12 @@ def test_interruption_before_anything_is_known_leaves_nothing(recipe_file, bags,
     assert not list((tmp_path / "out").iterdir())
 
 
-@pytest.mark.usefixtures("without_pictures")
-def test_command_reports_progress_as_json_and_the_same_seed_gives_the_same_draws(recipe_file, bags, tmp_path, capsys, small):
-    arguments = ["calibrate", str(recipe_file), "--out", str(tmp_path / "out"), "--draws", "30", "--chains", "2", "--progress-json"]
-    for bag in bags.values():
-        arguments += ["--bag", str(bag)]
-    assert main(arguments) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def test_command_reports_progress_as_json(small):
+    _, lines = small
     keys = {"stage", "stage_index", "stage_count", "temperature", "progress", "time_left", "message", "ess"}
     assert all(set(line) == keys for line in lines)
     assert [line["stage"] for line in lines if line["progress"] == 1.0] == ["longitudinal", "lateral"]
-    assert lines[-1]["stage_index"] == 1
-    assert lines[-1]["stage_count"] == 2
-    assert_same_draws(small, az.from_netcdf(str(tmp_path / "out" / "posterior.nc")))
+    assert (lines[-1]["stage_index"], lines[-1]["stage_count"]) == (1, 2)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -330,14 +323,14 @@ def test_prediction_with_a_posterior(result, bags, tmp_path):
 
 @pytest.mark.usefixtures("without_pictures")
 def test_prediction_with_a_vehicle_that_is_wrong_is_worse(result, bags, tmp_path, capsys):
-    good = predict(bags["turn"], tmp_path / "good", vehicle=result[0] / "vehicle.yaml", window=(0.5, 2.5))
+    assert main(["predict", "--vehicle", str(result[0] / "vehicle.yaml"), "--bag", str(bags["turn"]), "--window", "0.5:2.5", "--out",
+                 str(tmp_path / "good")]) == 0
+    assert "yaw_rate" in capsys.readouterr().out
+    good = json.loads((tmp_path / "good" / "summary.json").read_text())
     soft = load_vehicle(result[0] / "vehicle.yaml").replace(cornering_stiffness_front=20e3)
     bad = predict(bags["turn"], tmp_path / "bad", vehicle=soft, window=(0.5, 2.5))
     assert bad["rmse"]["yaw_rate"]["posterior"] > 3 * good["rmse"]["yaw_rate"]["posterior"]
     assert good["coverage_90"]["vy"] is None  # a vehicle says nothing about noise
-    assert main(["predict", "--vehicle", str(result[0] / "vehicle.yaml"), "--bag", str(bags["turn"]), "--window", "0.5:2.5", "--out",
-                 str(tmp_path / "again")]) == 0
-    assert "yaw_rate" in capsys.readouterr().out
 
 
 def test_prediction_refuses_bad_input(result, bags, tmp_path):

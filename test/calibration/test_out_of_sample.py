@@ -37,9 +37,11 @@ def drives(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["even", "all"])
 def wrong(request, drives, tmp_path_factory):
-    """A model with linear tyres, calibrated on it: with every other piece held out, and with none."""
+    """A model with linear tyres, calibrated on it from a vehicle in a file: with every other piece held out, and with none."""
     folder = tmp_path_factory.mktemp(request.param)
-    (folder / "wrong.yaml").write_text(SINGLE_TRACK.replace("TAKE", request.param))
+    save_vehicle(load_vehicle("hmmwv").replace(cornering_stiffness_front=30e3), folder / "mine.yaml")
+    text = SINGLE_TRACK.replace("TAKE", request.param).replace("vehicle: hmmwv", f"vehicle: {folder / 'mine.yaml'}")
+    (folder / "wrong.yaml").write_text(text)
     with pictures.left_out():
         return folder / "out", calibrate(load_recipe(folder / "wrong.yaml"), [drives["drive"]], folder / "out")
 
@@ -102,11 +104,6 @@ def test_what_is_left_out_is_foreseen_as_if_it_had_not_been_fitted(drives, tmp_p
     assert missed.max() < 0.2 * change.max()
 
 
-def calibrated(folder, name, bags):
-    with pictures.left_out():
-        return calibrate(load_recipe(folder / f"{name}.yaml"), bags, folder / name)
-
-
 def test_files_by_piece_say_what_the_summary_says(predicted):
     directory, summary = predicted["other"]
     with (directory / "pieces.csv").open() as file:
@@ -126,34 +123,13 @@ def test_files_by_piece_say_what_the_summary_says(predicted):
     assert np.mean(inside) == pytest.approx(summary["coverage_90"]["yaw_rate"], abs=0.02)
 
 
-def test_a_vehicle_from_a_file_is_shown_as_it_was_and_driven_alike(drives, tmp_path, capsys):
-    """The vehicle as it was is kept with the result; the same file, driven like the result, has the same errors."""
-    save_vehicle(load_vehicle("hmmwv").replace(cornering_stiffness_front=30e3), tmp_path / "mine.yaml")
-    (tmp_path / "own.yaml").write_text(SINGLE_TRACK.replace("TAKE", "even").replace("vehicle: hmmwv", f"vehicle: {tmp_path / 'mine.yaml'}"))
-    calibrated(tmp_path, "own", [drives["drive"]])
-    with pictures.left_out():
-        shown = predict(drives["drive"], tmp_path / "shown", posterior=tmp_path / "own")
-        assert main(["predict", "--vehicle", str(tmp_path / "mine.yaml"), "--like", str(tmp_path / "own"), "--bag", str(drives["drive"]),
-                     "--out", str(tmp_path / "alike")]) == 0
-    alike = json.loads((tmp_path / "alike" / "summary.json").read_text())
-    assert shown["pieces"] == alike["pieces"] and len(alike["pieces"]) == 12
-    for channel in ("yaw_rate", "vy"):
-        assert alike["rmse"][channel]["response"] == pytest.approx(shown["rmse"][channel]["before"], rel=1e-9)
-        assert alike["rmse"][channel]["kinematic"] == pytest.approx(shown["rmse"][channel]["kinematic"], rel=1e-9)
-        assert shown["rmse"][channel]["response"] < shown["rmse"][channel]["before"]
-    assert "12 pieces of 2 s in [2, 48) s, those that the calibration held out" in capsys.readouterr().out
-    assert main(["predict", "--posterior", str(tmp_path / "own"), "--like", str(tmp_path / "own"), "--bag", str(drives["drive"]), "--out",
-                 str(tmp_path / "x")]) == 2
-    assert "give --vehicle NAME or FILE with it" in capsys.readouterr().err
-
-
 def test_what_lies_beyond_the_fitted_range_is_told(drives, tmp_path):
     """Fitted where the driver is gentle: the first 4 s."""
     (tmp_path / "gentle.yaml").write_text(SINGLE_TRACK.replace("TAKE", "all").replace("[0, null]", "[0, 4]"))
-    summary = calibrated(tmp_path, "gentle", [drives["drive"]])
-    reach = summary["stages"][0]["range"]
-    assert reach["lateral_acceleration"][1] < 3.0 and 13.0 < reach["speed"][0] < reach["speed"][1] < 17.0
     with pictures.left_out():
+        summary = calibrate(load_recipe(tmp_path / "gentle.yaml"), [drives["drive"]], tmp_path / "gentle")
+        reach = summary["stages"][0]["range"]
+        assert reach["lateral_acceleration"][1] < 3.0 and 13.0 < reach["speed"][0] < reach["speed"][1] < 17.0
         found = predict(drives["hard"], tmp_path / "p", posterior=tmp_path / "gentle")
     (told,) = [text for text in found["warnings"] if "lateral acceleration above what was fitted (" in text]
     assert f"fitted up to {reach['lateral_acceleration'][1]:.3g} m/s^2" in told
@@ -229,31 +205,49 @@ def test_a_draw_that_runs_away_is_named(worst):
     assert ("draw 17 of chain 0 has 40, with stiffness 8000" in text) == np.isfinite(worst)
 
 
+@pytest.mark.parametrize("wrong", ["even"], indirect=True)
+def test_a_vehicle_from_a_file_is_shown_as_it_was_and_driven_alike(wrong, drives, tmp_path, capsys):
+    """The vehicle as it was is kept with the result; the same file, driven like the result, has the same errors."""
+    directory, _ = wrong
+    with pictures.left_out():
+        shown = predict(drives["drive"], tmp_path / "shown", posterior=directory)
+        assert main(["predict", "--vehicle", str(directory.parent / "mine.yaml"), "--like", str(directory), "--bag", str(drives["drive"]),
+                     "--out", str(tmp_path / "alike")]) == 0
+    alike = json.loads((tmp_path / "alike" / "summary.json").read_text())
+    assert shown["pieces"] == alike["pieces"] and len(alike["pieces"]) == 12
+    for channel in ("yaw_rate", "vy"):
+        row, other = shown["rmse"][channel], alike["rmse"][channel]
+        assert (other["response"], other["kinematic"]) == pytest.approx((row["before"], row["kinematic"]), rel=1e-9)
+        assert row["response"] < row["before"]
+    assert "12 pieces of 2 s in [2, 48) s, those that the calibration held out" in capsys.readouterr().out
+    assert main(["predict", "--posterior", str(directory), "--like", str(directory), "--bag", str(drives["drive"]), "--out",
+                 str(tmp_path / "x")]) == 2
+    assert "give --vehicle NAME or FILE with it" in capsys.readouterr().err
+
+
 def test_a_prediction_has_the_very_pieces_that_were_held_out(drives, tmp_path):
     """Wherever the recipe's windows begin: two of them here, whose pieces are not those of one cut from the start of the recording."""
-    segments = "segments: [{name: one, window: [1.3, 20]}, {name: two, window: [23.5, null]}]"
+    segments = "segments: [{name: one, window: [1.3, 12]}, {name: two, window: [15.5, 26]}]"
     (tmp_path / "cut.yaml").write_text(SINGLE_TRACK.replace("TAKE", "even").replace("window: [0, null]", segments))
-    calibrated(tmp_path, "cut", [drives["drive"]])
-    (stage,) = json.loads((tmp_path / "cut" / "summary.json").read_text())["stages"]
     with pictures.left_out():
+        summary = calibrate(load_recipe(tmp_path / "cut.yaml"), [drives["drive"]], tmp_path / "cut")
         found = predict(drives["drive"], tmp_path / "p", posterior=tmp_path / "cut")
+        part = predict(drives["drive"], tmp_path / "part", posterior=tmp_path / "cut", window=(10.0, 20.0))
+    (stage,) = summary["stages"]
     held_out, fitted = ([(row["start"], row["end"]) for row in rows] for rows in (stage["held_out"]["data"], stage["data"]))
     np.testing.assert_allclose(found["pieces"], held_out)
     assert not any(a < d and c < b for a, b in held_out for c, d in fitted), "nothing that was fitted is among them"
     alike = {name.rpartition(".")[2]: row for name, row in stage["held_out"]["rmse"].items()}
     for channel, row in found["rmse"].items():
         assert row["response"] == pytest.approx(alike[channel]["response"], rel=1e-6), channel
-    with pictures.left_out():
-        part = predict(drives["drive"], tmp_path / "part", posterior=tmp_path / "cut", window=(20.0, 40.0))
-        assert all(piece in found["pieces"] for piece in part["pieces"]) and 0 < len(part["pieces"]) < len(found["pieces"])
-        with pytest.raises(InputError, match="holds no piece that was held out, and some that were fitted"):
-            predict(drives["drive"], tmp_path / "none", posterior=tmp_path / "cut", window=(1.3, 3.4))
-        summary = json.loads((tmp_path / "cut" / "summary.json").read_text())
-        for row in summary["stages"][0]["data"]:
-            del row["sha256"]
-        (tmp_path / "cut" / "summary.json").write_text(json.dumps(summary))
-        with pytest.raises(InputError, match="does not say which of its pieces were"):
-            predict(drives["drive"], tmp_path / "old", posterior=tmp_path / "cut")
+    assert all(piece in found["pieces"] for piece in part["pieces"]) and 0 < len(part["pieces"]) < len(found["pieces"])
+    with pytest.raises(InputError, match="holds no piece that was held out, and some that were fitted"):
+        predict(drives["drive"], tmp_path / "none", posterior=tmp_path / "cut", window=(1.3, 3.4))
+    for row in stage["data"]:
+        del row["sha256"]
+    (tmp_path / "cut" / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(InputError, match="does not say which of its pieces were"):
+        predict(drives["drive"], tmp_path / "old", posterior=tmp_path / "cut")
 
 
 def test_a_piece_in_which_the_model_spins_is_judged_and_named(drives):

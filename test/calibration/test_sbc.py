@@ -207,14 +207,14 @@ def test_a_study_of_other_sources_begins_anew(designs, tmp_path, monkeypatch) ->
     def study() -> int:
         """Replications that were there."""
         told = []
-        with get_scheduler() as scheduler:
-            sbc.study([replace(designs["white"], sampler="least_squares")], tmp_path / "out", replications=5, scheduler=scheduler,
-                      progress=lambda state: told.append(state.done))
+        sbc.study([replace(designs["white"], sampler="least_squares")], tmp_path / "out", replications=5, scheduler=scheduler,
+                  progress=lambda state: told.append(state.done))
         return told[0]
 
-    assert [study(), study()] == [0, 5]
-    with (package / "models" / "fiala.py").open("a") as file:
-        file.write("# a remark\n")
-    (tmp_path / "edited").symlink_to(package)  # by another name, as sources are read once in a process
-    monkeypatch.setattr(cache_key, "PACKAGE", tmp_path / "edited")
-    assert study() == 0
+    with get_scheduler() as scheduler:
+        assert [study(), study()] == [0, 5]
+        with (package / "models" / "fiala.py").open("a") as file:
+            file.write("# a remark\n")
+        (tmp_path / "edited").symlink_to(package)  # by another name, as sources are read once in a process
+        monkeypatch.setattr(cache_key, "PACKAGE", tmp_path / "edited")
+        assert study() == 0
