@@ -104,7 +104,6 @@ def test_a_stage_may_be_for_the_measurement_alone(tmp_path):
     ("errors: ar1", "errors: red", "'red' is not one of: white, ar1, inflated"),
     ("steering.delay: {prior: half_normal, sigma: 50, unit: ms}", "steering.gain: {prior: half_normal, sigma: 50, unit: ms}",
      r"nuisance\.steering\.gain: no such nuisance; choose from INPUT\.offset, INPUT\.scale"),
-    ("sigma: 50, unit: ms}", "sigma: 50, unit: mm}", "does not fit"),
     ("steering.delay: {prior: half_normal, sigma: 50, unit: ms}", 'steering.scale: {prior: normal, mean: 1, sd: 1, unit: "1"}', "positive"),
     ("yaw_rate.offset", "vy_rate.offset", r"vy_rate\.offset: no such nuisance"),
     ("take: even", "take: some", "'some' is not one of: all, even, odd"),
