@@ -166,23 +166,6 @@ def test_wrong_arguments_are_refused() -> None:
 # -- Models -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", ["rhs", "step"])
-def test_jacobians_of_a_model_against_casadi(function: str) -> None:
-    model, vehicle = get_model("eight_dof"), load_vehicle("hmmwv")
-    x = initial_state("eight_dof", vehicle, vx=12.0, vy=0.3, yaw_rate=0.2, roll=0.01, ax=0.5, ay=2.0)
-    arguments = [x, np.array([0.1, 0.5, 0.02]), vehicle.vector(model)] + ([np.array([1e-3])] if function == "step" else [])
-    functions = casadi_model(get_model("eight_dof"))
-    expected = np.hstack([np.array(m) for m in getattr(functions, f"{function}_jacobian")(*arguments)])
-    for by in (("x", "u"), ("x", "u", "p"), ("u",)):
-        value, jacobian = compiled_jacobian(get_model("eight_dof"), function, by)(*arguments)
-        assert value == pytest.approx(np.array(getattr(functions, function)(*arguments)).ravel(), rel=1e-13, abs=1e-12)
-        first, last = {"x": 0, "u": len(x)}[by[0]], {"u": len(x) + 3, "p": expected.shape[1]}[by[-1]]
-        columns = last - first
-        assert jacobian.shape[1] % 8 == 0
-        assert jacobian[:, :columns] == pytest.approx(expected[:, first:last], rel=1e-10, abs=1e-12 * np.abs(expected).max())
-        assert not jacobian[:, columns:].any()
-
-
 def test_a_jacobian_by_some_parameters() -> None:
     model, vehicle = get_model("eight_dof"), load_vehicle("hmmwv")
     names = ("yaw_inertia", "cornering_stiffness_rear")

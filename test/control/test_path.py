@@ -70,6 +70,28 @@ def test_clothoid() -> None:
     assert path.yaw == pytest.approx(0.5 * np.pi * (path.s / scale) ** 2, abs=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_projection_against_a_search(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    path = Path(wavy(seed))
+    true = random.uniform(2.0, path.length - 2.0, 300)
+    bend = np.abs(path.at(true)[3])
+    x, y, yaw, _ = path.at(true)
+    aside = random.uniform(-1.0, 1.0, 300) * np.minimum(4.0, 0.4 / np.maximum(bend, 1e-3))
+    px, py = x - aside * np.sin(yaw), y + aside * np.cos(yaw)
+    guess = true + random.uniform(-5.0, 5.0, 300)
+    s, e = path.project(px, py, guess)
+    fine = np.arange(-10.0, 10.0, 0.005)
+    for k in range(300):
+        at = guess[k] + fine
+        fx, fy, _, _ = path.at(at)
+        distance = np.hypot(fx - px[k], fy - py[k])
+        assert abs(e[k]) == pytest.approx(distance.min(), abs=3e-3)
+        fx, fy, fyaw, _ = path.at(s[k:k + 1])
+        assert px[k] == pytest.approx(fx[0] - e[k] * np.sin(fyaw[0]), abs=5e-3)
+        assert py[k] == pytest.approx(fy[0] + e[k] * np.cos(fyaw[0]), abs=5e-3)
+
+
 @pytest.mark.parametrize("smooth", [True, False])
 def test_projection_is_continuous(smooth: bool) -> None:
     """Small steps beside the path give small steps of s and e, also over the path's points and off its ends."""

@@ -439,17 +439,3 @@ def test_another_vehicle_counts_from_the_next_plan_on(bicycle):
     p, hardest = slippery.parameters, [float(-z[2:, bicycle.trajectory.place["ax"]].min()) for z in (first, bicycle.trajectory.z)]
     most = bicycle.settings.friction_use * p["friction_scale"] * p["friction_max"] * 9.81
     assert hardest[0] > 1.3 * most and hardest[1] < 1.1 * most
-
-
-def test_a_first_guess_becomes_a_plan_however_late_it_is(bicycle):
-    """On a machine so slow that the guess alone takes the time of a cycle, each cycle would begin with another one, for ever."""
-    z0, task = state(bicycle, vx=12.0), reference(circle(30.0), 12.0)
-    obstacles = Obstacles(np.array([[25.0, 6.0]]), np.array([1.5]), np.zeros((1, 2)), 0.0)
-    bicycle.start(z0, task)
-    assert not bicycle.plan(z0, task, obstacles, 0.0, 3, until=0.0).solved
-    bicycle.start(z0, task)
-    outcome = bicycle.plan(z0, task, obstacles, 0.0, 3, until=0.0, begun=True)
-    assert outcome.solved or outcome.unfinished
-    for _ in range(5):
-        outcome = outcome if outcome.solved else bicycle.plan(z0, task, obstacles, 0.0, 3, until=0.0, begun=True)
-    assert outcome.solved

@@ -70,6 +70,17 @@ def test_finite_differences_agree_and_say_so() -> None:
     assert (np.abs(other.sensitivities - exact.sensitivities).max(axis=(0, 1)) < 1e-5 * scale).all()
 
 
+def test_held_inputs() -> None:
+    """Held for one sample, the inputs of the last row are never used."""
+    call = arguments("launch", hold=True)
+    table = call["inputs"].sample(call["times"])
+    changed = table.copy()
+    changed[-1] = 1.0
+    first, second = (forward_sensitivity(**{**call, "inputs": t}, method="exact") for t in (table, changed))
+    assert np.array_equal(first.trajectories, second.trajectories)
+    assert not np.array_equal(first.trajectories, forward_sensitivity(**{**call, "hold": False}, method="exact").trajectories)
+
+
 @pytest.mark.parametrize(("changes", "message"), [
     ({"parameters": ("sprung_mas",)}, "no parameter 'sprung_mas' (did you mean 'sprung_mass'"),
     ({"states": ("yaw_rte",)}, "no state 'yaw_rte' (did you mean 'yaw_rate'"),

@@ -91,19 +91,3 @@ def test_errors():
         rollout(Simulator(HMMWV), PROFILE, 1.0, output_step=0.0015)
     with pytest.raises(InputError, match="evenly"):
         BatchRollout(model="eight_dof", vehicle=HMMWV, dt=0.01, times=[0, 1, 3], inputs=np.zeros((3, 3)), parameters=[], channels=[])
-
-
-def test_batch_with_inputs_of_each_vehicle():
-    """Every run of a batch with its own inputs and parameters is the run of that vehicle alone."""
-    model = "eight_dof"
-    rng = np.random.default_rng(3)
-    times = np.arange(0, 2.001, 0.01)
-    knots = rng.uniform([-0.5, 0, 0], [0.5, 1, 0.2], (19, 5, 3))
-    inputs = np.array([[np.interp(times, np.linspace(0, 2, 5), column) for column in run.T] for run in knots]).transpose(0, 2, 1)
-    masses = rng.uniform(1800, 2500, 19)
-    x0 = initial_state(model, HMMWV, vx=8.0)
-    common = dict(model=model, vehicle=HMMWV, dt=1e-3, times=times, parameters=["sprung_mass"], channels=["vx", "vy", "yaw_rate"])
-    together = BatchRollout(inputs=inputs, **common).trajectories(masses[:, None], x0)
-    for i in range(19):
-        alone = BatchRollout(inputs=inputs[i], **common).trajectories(masses[i:i + 1, None], x0)[0]
-        np.testing.assert_allclose(together[i], alone, rtol=1e-10, atol=1e-10)
