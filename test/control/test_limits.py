@@ -91,7 +91,7 @@ def kept_run_by_run(vehicle, table, asked, speed, d, side):
 def test_single_runs_agree(vehicle, cause):
     """3 % below the limit every manoeuvre keeps the criteria, to either side; 15 % above one breaks the one that is named."""
     table = lift_limits(vehicle, tyre="fiala", manoeuvres=QUICK)
-    assert table.model == "twenty_four_dof" and table.cause == (cause,) * 3 and (np.diff(table.steering) < 0.0).all()
+    assert table.model == "twenty_four_dof" and table.cause == (cause,) * 3
     np.testing.assert_allclose(table.road_wheel_angle, table.steering * vehicle.parameters["max_road_wheel_angle"], rtol=1e-12)
     for speed, limit in zip(table.speeds, table.steering):
         for side in (1.0, -1.0):
