@@ -44,7 +44,7 @@ def program(rng: np.random.Generator) -> tuple[StageQp, np.ndarray, np.ndarray]:
     return qp, rng.normal(size=(STAGES + 1, STATES)), rng.normal(size=(STAGES, CONTROLS))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_largest_violation(seed: int) -> None:
     qp, dx, du = program(np.random.default_rng(seed))
     qp.lower_x[:, 0], qp.upper_u[2] = -np.inf, np.inf

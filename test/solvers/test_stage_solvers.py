@@ -193,6 +193,26 @@ def test_bounds_that_contradict_each_other_are_no_solution(name):
     assert not (solution.solved and program.residual(solution.dx, solution.du) < 1e-3)
 
 
+def test_residual_finds_each_kind_of_violation():
+    program = fill(StageQp(SMALL), 1)
+    dx, du = whole(program)
+    assert program.residual(dx, du) < 1e-9
+    off = dx.copy()
+    off[2, 1] += 0.01
+    assert 0.005 < program.residual(off, du) < 0.1
+    program.upper_u[1, 0] = du[1, 0] - 0.2
+    assert program.residual(dx, du) == pytest.approx(0.2)
+    program.upper_u[1, 0] = 9.0
+    program.lower_x[3, 1] = dx[3, 2] + 0.3
+    assert program.residual(dx, du) == pytest.approx(0.3)
+    for bad in (np.nan, np.inf):
+        off[2, 1] = bad
+        assert program.residual(off, du) == np.inf
+        broken = du.copy()
+        broken[0, 0] = bad
+        assert program.residual(dx, broken) == np.inf
+
+
 def test_a_library_that_declares_other_arguments_is_not_called(monkeypatch, tmp_path):
     (tmp_path / "include").mkdir()
     for header in (Path(ca.__file__).parent / "include").glob("hpipm_d_ocp_qp*.h"):
