@@ -614,6 +614,19 @@ def test_commands_are_sound_whatever_happens(controller, seed, monkeypatch):
     assert {CycleOutcome.SOLVED, CycleOutcome.STOPPED} <= seen and len(seen) > 2
 
 
+def test_two_runs_are_the_same_to_the_bit(controller):
+    results = []
+    for _ in range(2):
+        controller.reset()
+        controller.go_to(Goal(60.0, 10.0), 14.0)
+        drive = Drive(controller, vx=8.0)
+        for k in range(60):
+            controller.update_obstacles(Obstacles(np.array([[30.0, 3.0 + 0.02 * k]]), np.array([1.0]), np.array([[0.0, 1.0]]), drive.now))
+            drive.cycle()
+        results.append(([c.command for c in drive.cycles], drive.cycles[-1].plan.states))
+    assert results[0][0] == results[1][0] and np.array_equal(results[0][1], results[1][1])
+
+
 # -- Delay ------------------------------------------------------------------------------------------------------------
 
 

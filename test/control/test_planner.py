@@ -439,3 +439,15 @@ def test_another_vehicle_counts_from_the_next_plan_on(bicycle):
     p, hardest = slippery.parameters, [float(-z[2:, bicycle.trajectory.place["ax"]].min()) for z in (first, bicycle.trajectory.z)]
     most = bicycle.settings.friction_use * p["friction_scale"] * p["friction_max"] * 9.81
     assert hardest[0] > 1.3 * most and hardest[1] < 1.1 * most
+
+
+def test_a_plan_is_the_same_to_the_bit_after_a_reset(bicycle):
+    z0, ref, seen = state(bicycle, y=1.0, vx=14.0), reference(circle(70.0), 15.0), circles((40.0, 8.0, 1.0, 0.0, -1.0))
+    results = []
+    for _ in range(2):
+        planned(bicycle, z0, ref, seen, iterations=4)
+        bicycle.shift(0.02)
+        bicycle.plan(bicycle.trajectory.z[0].copy(), ref, seen, 0.02, 1)
+        results.append(bicycle.trajectory.z.copy())
+        planned(bicycle, state(bicycle, x=50.0, vx=5.0), reference(STRAIGHT, 20.0))
+    assert np.array_equal(*results)
