@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from rclpy.clock import ClockType
 from rclpy.node import Node
 
 from lfdm_ros.ros.component import Component
@@ -13,6 +14,7 @@ from lfdm_ros.ros.runtime import Runtime
 from lfdm_ros.ros.topics import interface_class
 
 PATIENCE = 240.0  # [s] for anything to happen, on a machine that has other things to do
+SOON = 0.1  # [s] between two times that a node says how it is, or looks for something, which is a second elsewhere
 
 
 class Graph:
@@ -24,9 +26,9 @@ class Graph:
         self._clients: dict[str, Any] = {}
         runtime.executor.add_node(self.node)
 
-    def add(self, node_class: type[Component], active: bool = True, **parameters: Any) -> Any:
+    def add(self, node_class: type[Component], active: bool = True, name: str | None = None, **parameters: Any) -> Any:
         table = {p.name: p for p in node_class.PARAMETERS}
-        node = node_class(context=self.runtime.context,
+        node = node_class(name, context=self.runtime.context,
                           parameter_overrides=[ros_parameter(table[name], value) for name, value in parameters.items()])
         self.runtime.add(node)
         if active:
@@ -58,7 +60,20 @@ class Graph:
 
 
 @pytest.fixture
-def graph() -> Iterator[Graph]:
+def unhurried() -> None:
+    """Nodes keep the periods that they have elsewhere."""
+
+
+@pytest.fixture
+def graph(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
+    make = Component.create_timer
+
+    def create_timer(node: Component, seconds: float, *arguments: Any, clock: Any = None, **options: Any) -> Any:
+        by_wall_clock = clock is not None and clock.clock_type == ClockType.STEADY_TIME
+        return make(node, min(seconds, SOON) if by_wall_clock else seconds, *arguments, clock=clock, **options)
+
+    if "unhurried" not in request.fixturenames:
+        monkeypatch.setattr(Component, "create_timer", create_timer)
     with Runtime() as runtime:
         graph = Graph(runtime)
         yield graph

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from browser import FLAT, PATIENCE, Page, chromium
 
 from lfdm_ros.bags import read_series
@@ -57,9 +58,16 @@ def test_two_recordings_side_by_side(tmp_path: Path) -> None:
                     assert np.abs(series.values[near, 0] - shown).min() < 0.05
             assert page.tab.inner_text("#drives") == "replay of sine_steer, ghost: ramp_steer"
             assert "ghost: ramp_steer" in page.tab.inner_text("#facts") and "m away" in page.tab.inner_text("#facts")
-            page.tab.click("#play")
+            # The state on the page is that of the bag at the same stamp.
+            speed = float(states[0].values[int(np.argmin(abs(states[0].time - float(page.data("stamp"))))), 2])
+            assert float(page.data("speed")) == pytest.approx(speed, rel=1e-6)
+            page.tab.keyboard.press("ArrowLeft")
+            page.wait("body[data-time='0.5']")
+            assert page.tab.inner_text("#replay-time").startswith("0:00.5") and "#t=0.5" in page.tab.url
+            page.tab.keyboard.press("Space")  # plays
             page.wait("body[data-time='4']")
             assert "speed, dotted: ghost" in page.tab.inner_text("#strips") and not page.faults
+            assert not page.tab.is_visible("#stop")
             page.close()
     finally:
         ended.set()
