@@ -230,8 +230,7 @@ def test_a_recorder_is_waited_for_until_it_hears_what_it_takes(parameters: dict[
     assert missing_subscriptions(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("between", [False, True], ids=["its child", "with a prefix between"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(("number", "between"), [(signal.SIGTERM, False), (signal.SIGKILL, True)], ids=["its child", "a prefix between"])
 def test_a_node_that_records_ends_with_the_process_that_started_it(tmp_path: Path, number: signal.Signals, between: bool) -> None:
     """As under ros2 launch, which leaves its nodes running when it gets either signal; the pipe that it has read from them breaks."""
     bag = tmp_path / "bag"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from rclpy.clock import ClockType
+from hurried import hurry
 from rclpy.node import Node
 
 from lfdm_ros.ros.component import Component
@@ -14,7 +14,6 @@ from lfdm_ros.ros.runtime import Runtime
 from lfdm_ros.ros.topics import interface_class
 
 PATIENCE = 240.0  # [s] for anything to happen, on a machine that has other things to do
-SOON = 0.1  # [s] between two times that a node says how it is, or looks for something, which is a second elsewhere
 
 
 class Graph:
@@ -66,14 +65,8 @@ def unhurried() -> None:
 
 @pytest.fixture
 def graph(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
-    make = Component.create_timer
-
-    def create_timer(node: Component, seconds: float, *arguments: Any, clock: Any = None, **options: Any) -> Any:
-        by_wall_clock = clock is not None and clock.clock_type == ClockType.STEADY_TIME
-        return make(node, min(seconds, SOON) if by_wall_clock else seconds, *arguments, clock=clock, **options)
-
     if "unhurried" not in request.fixturenames:
-        monkeypatch.setattr(Component, "create_timer", create_timer)
+        hurry(monkeypatch)
     with Runtime() as runtime:
         graph = Graph(runtime)
         yield graph
