@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import psutil
 import pytest
 import small_problem
 from children import command
+from waiting import until
 
 from lfdm_ros.bags import BagWriter, open_bag
 from lfdm_ros.calibration.store import PosteriorStore, Version
@@ -66,12 +68,7 @@ def jump_back(topic: str, message: Any, stamp: int) -> Any:
     return topic, dataclasses.replace(message, header=header), stamp
 
 
-def wait(condition: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what} did not come about"
-        time.sleep(0.05)
-    return found
+wait = partial(until, seconds=PATIENCE)
 
 
 def newest(store: Path) -> Version | None:

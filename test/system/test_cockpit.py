@@ -41,10 +41,9 @@ class Cockpit:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.domain, self.bag, self.log = domains.other(), folder / "drive_1", folder / "log"
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(self.domain)}
         with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "lfdm_ros.cli", "cockpit", "--port", "0", *arguments], env=env, cwd=folder, stdout=log, stderr=log)
+            self.process = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "cockpit", "--port", "0", *arguments],
+                                            env=domains.environment(), cwd=folder, stdout=log, stderr=log)
         self.commands: list[DriverCommand] = []
         self.heard: list[float] = []  # when each came, of time.monotonic [s]
         self.states: list[VehicleState] = []

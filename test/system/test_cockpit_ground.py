@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import FLAT, PATIENCE, SOFTWARE_GL, Page, chromium
+from browser import FLAT, SOFTWARE_GL, Page, chromium
+from waiting import until
 
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import Seat
@@ -51,13 +52,6 @@ def server() -> Iterator[CockpitServer]:
 def launch() -> Iterator[Callable[..., Any]]:
     with chromium() as launch:
         yield launch
-
-
-def until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_the_bird_view_shows_friction_and_slopes_by_colour(server: CockpitServer, launch: Callable[..., Any]) -> None:

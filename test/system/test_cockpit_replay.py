@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from browser import FLAT, PATIENCE, Page, chromium
+from waiting import until
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.cockpit.replay import Player, ReplayTracks, serve
 from lfdm_ros.cockpit.seat import Seat
 from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.stacks.compose import run_stack
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_two_recordings_side_by_side(tmp_path: Path) -> None:

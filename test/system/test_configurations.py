@@ -23,7 +23,6 @@ REFUSED: list[tuple[type, dict[str, Any], str]] = [
     (HilBridge, {"realism": "nope"}, "no hil file 'nope'; give a path to a YAML file or one of: lane_change_faults, realistic"),
     (HilBridge, {"rate": 250.0, "link": "can"}, "cycle time of WheelSpeeds, 10 ms, is no multiple of the loop's period, 4 ms"),
     (TeleopLink, {"stepping": "lockstep", "up_overtaking": True}, "overtaking is on, which lockstep cannot have"),
-    (TeleopLink, {"up_burst_share": 0.9, "up_burst_length": 1.0}, "burst_length is 1 with a burst_share of 0.9"),
     (OperatorModel, {"cognition": "genius"}, "operator 'genius' is unknown"), (OperatorModel, {"task": "scenario"}, "set scenario too"),
     (Recorder, {"bag": "drive", "waits": True}, "folder of its own")]
 

@@ -91,8 +91,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     processes: list[subprocess.Popen[bytes]] = []
 
     def begin(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
-        processes.append(subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=env, cwd=tmp_path, **options))
+        processes.append(subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=domains.environment(), cwd=tmp_path,
+                                          **options))
         return processes[-1]
 
     yield begin
