@@ -81,6 +81,7 @@ def test_the_bird_view_shows_friction_and_slopes_by_colour(server: CockpitServer
     assert pixel(8.5, 15.5).sum() > 1.1 * pixel(8.5, 3.5).sum()  # heights stay
     assert "±" in page.tab.inner_text("#ground-here") and page.tab.inner_text("#ground-marks").split() == ["0.00", "0.50", "1.00"]
     assert not [fault for fault in page.faults if "getImageData" not in fault]  # the test's own
+    page.close()
 
 
 def test_the_terrain_in_three_dimensions_has_the_same_colours(server: CockpitServer, launch: Callable[..., Any], tmp_path: Path) -> None:
