@@ -271,11 +271,13 @@ def test_the_simulator_drives_by_what_is_in_force(graph: Any, calibration: Calib
     calibration.roll_back(0)
     graph.wait(lambda: status[-1].posterior_version == 0)
     assert simulator.simulated.parameters["cornering_stiffness_rear"] == load_vehicle("hmmwv").parameters["cornering_stiffness_rear"]
-    # Another vehicle in its place.
-    simulator.release()
-    calibration.roll_back(1)
-    status.clear()
+
+
+def test_a_posterior_of_another_vehicle_is_refused(graph: Any, calibration: Calibration) -> None:
+    calibration.calibrate()
+    calibration.apply()
     graph.add(VehicleSimulator, vehicle="sedan", model="eight_dof")
+    status = graph.listen("simulator/status", "lfdm_ros/msg/SimulatorStatus")
     heard = graph.listen("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
     graph.wait(lambda: status and status[-1].posterior_refused)
     assert "of vehicle 'hmmwv', this is 'sedan'" in status[-1].posterior_refused and status[-1].posterior_version == 0
