@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sight import SIGHT, lab, rgb
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.reports import COLOURS, GREY, PALE, NamedValue, draw_values
@@ -40,18 +41,19 @@ def test_a_picture_has_the_format_of_its_name_and_is_the_same_again(scenario: st
     assert drawn[0].startswith(BEGINS[suffix]) and drawn[0] == drawn[1]
 
 
-@pytest.mark.parametrize("command", [
-    ["drive", "slalom"], ["soil", "lete_sand"], ["vehicle", "check", "hmmwv_multibody"],
-    ["simulate", "--vehicle", "hmmwv", "--inputs", "none", "--out", "none"], ["calibrate", "hmmwv_demo", "--bag", "none", "--check"],
-    ["calibrate", "hmmwv_demo", "--bag", "none", "--out", "none"], ["topic", "hz", "/none"], ["hil", "faults"],
-    ["predict", "--vehicle", "hmmwv", "--bag", "none", "--out", "none"]])
-@pytest.mark.parametrize("name", ["run.mp4", "run", "nowhere/run.png"])
-def test_other_names_are_refused_at_once(command: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("command", "names"), [
+    (["drive", "slalom"], ("run.mp4", "run", "nowhere/run.png")), *((command, ("run.mp4",)) for command in (
+        ["soil", "lete_sand"], ["vehicle", "check", "hmmwv_multibody"], ["topic", "hz", "/none"], ["hil", "faults"],
+        ["simulate", "--vehicle", "hmmwv", "--inputs", "none", "--out", "none"], ["calibrate", "hmmwv_demo", "--bag", "none", "--check"],
+        ["calibrate", "hmmwv_demo", "--bag", "none", "--out", "none"],
+        ["predict", "--vehicle", "hmmwv", "--bag", "none", "--out", "none"]))])
+def test_other_names_are_refused_at_once(command: list[str], names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                          capsys: pytest.CaptureFixture) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main([*command, "--figure", name]) == 2
-    told = capsys.readouterr()
-    assert told.out == "" and f"--figure {name}: " in told.err and not list(tmp_path.iterdir())
+    for name in names:
+        assert main([*command, "--figure", name]) == 2
+        told = capsys.readouterr()
+        assert told.out == "" and f"--figure {name}: " in told.err and not list(tmp_path.iterdir())
 
 
 def test_an_animation_is_a_gif_or_by_ffmpeg(scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -114,29 +116,11 @@ def test_a_simulation_draws_what_it_wrote(tmp_path: Path, capsys: pytest.Capture
     assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
 
 
-# Machado, Oliveira, Fernandes 2009, severity 1: linear RGB as seen without the cones for long, middle and short waves.
-VISION = {
-    "all cones": np.eye(3),
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-}
-# Linear sRGB to CIE XYZ over white of D65 (IEC 61966-2-1), which CIELAB takes.
-XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) / [[0.9505], [1.0], [1.0890]]
-
-
-def lab(colour: str, vision: np.ndarray) -> np.ndarray:
-    coded = np.array([int(colour[k:k + 2], 16) for k in (1, 3, 5)]) / 255.0
-    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
-    t = XYZ @ np.clip(vision @ linear, 0.0, 1.0)
-    x, y, z = np.where(t > 216 / 24389, np.cbrt(t), (24389 / 27 * t + 16) / 116)
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-@pytest.mark.parametrize("vision", VISION)
-def test_colours_differ_to_every_kind_of_vision(vision: str) -> None:
-    seen = {colour: lab(colour, np.asarray(VISION[vision])) for colour in {*COLOURS, GREY, PALE, "#ffffff"}}
-    apart = {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(sorted(seen), 2)}
+@pytest.mark.parametrize("sight", SIGHT)
+def test_colours_differ_to_every_kind_of_vision(sight: str) -> None:
+    colours = sorted({*COLOURS, GREY, PALE, "#ffffff"})
+    seen = dict(zip(colours, lab(np.array([rgb(code[1:]) for code in colours]), sight)))
+    apart = {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(colours, 2)}
     assert min(apart.values()) > 20.0, min(apart, key=apart.__getitem__)
 
 

@@ -34,6 +34,7 @@ stages:
 
 # Commands one after the other, in one process.
 ALL = "import json, sys; from lfdm_ros.cli.main import main; sys.exit(max(map(main, json.loads(sys.argv[1]))))"
+DECODER = json.JSONDecoder()  # of what a command has printed before something else
 STARTING = "import sys; from lfdm_ros.starting import start; del sys.argv[0]; sys.exit(start(sys.argv[0]))"
 
 
@@ -69,10 +70,10 @@ def test_a_tyre_in_one_file(outside, tmp_path):
     """By name in a vehicle file, in `lfdm models` and `lfdm simulate`; it steers as the Fiala tyre does while it is not used up."""
     vehicle = with_dugoff(tmp_path / "mine.yaml")
     (tmp_path / "inputs.txt").write_text("0 0 0.3 0\n2 0 0.3 0\n2.5 0.05 0.3 0\n6 0.05 0.3 0\n")
-    listed = outside("dugoff_tyre.py", "models", "eight_dof/dugoff", "--json")
-    assert "dugoff" in json.loads(listed.stdout)[0]["parts"]["tyre"]
-    outside("dugoff_tyre.py", json.dumps([["simulate", "--vehicle", str(vehicle), "--model", "eight_dof", "--tyre", tyre, "--inputs",
-                                           "inputs.txt", "--out", f"{tyre}.csv"] for tyre in ("dugoff", "fiala")]), code=ALL)
+    done = outside("dugoff_tyre.py", json.dumps([["models", "eight_dof/dugoff", "--json"], *(
+        ["simulate", "--vehicle", str(vehicle), "--model", "eight_dof", "--tyre", tyre, "--inputs", "inputs.txt", "--out", f"{tyre}.csv"]
+        for tyre in ("dugoff", "fiala"))]), code=ALL)
+    assert "dugoff" in DECODER.raw_decode(done.stdout)[0][0]["parts"]["tyre"]
     rows = {tyre: np.genfromtxt(tmp_path / f"{tyre}.csv", delimiter=",", names=True) for tyre in ("dugoff", "fiala")}
     assert rows["dugoff"]["yaw_rate"][-1] == pytest.approx(rows["fiala"]["yaw_rate"][-1], rel=0.1)
     assert abs(rows["dugoff"]["yaw_rate"][-1] - rows["fiala"]["yaw_rate"][-1]) > 1e-5
@@ -171,9 +172,7 @@ print(dict(zip(simulator.output_names, simulator.outputs))["yaw_rate"])
     assert yaw_rate < -0.01  # to the right, where the grip is
 
 
-def test_the_controller_goes_by_the_friction_of_a_ground_in_one_file(outside):
-    """On its icy half as on a plane of that friction, on the other as on a dry one, and in a stop as on what lies under its way."""
-    done = outside("hilly_ground.py", code="""
+CONTROLLED = """
 import json
 import numpy as np
 from lfdm_ros.control.routing.path import Path
@@ -201,26 +200,12 @@ def judged(ground, side, to, **changes):
                 held=stops.hardest_pedal(state), planned=-float(plan.column("ax")[2:].min()) if solved else 0.0)
 print(json.dumps([judged("hills", 5.0, 5.0), judged("plane", 5.0, 5.0, friction_scale=ICE),
                   judged("hills", -5.0, -5.0), judged("plane", -5.0, -5.0, friction_scale=1.0), judged("hills", -5.0, 5.0)]))
-""")
-    ice, slippery, dry, grippy, crossing = json.loads(done.stdout)
-    for found, expected in ((ice, slippery), (dry, grippy)):
-        assert found == {name: pytest.approx(value, rel=1e-3) for name, value in expected.items()}
-    assert dry["planned"] > 1.5 * ice["planned"] and dry["held"] > 1.5 * ice["held"] and dry["brake"] > 1.5 * ice["brake"]
-    assert ice["hit"] - 0.5 > crossing["hit"] > dry["hit"] + 0.5 > 5.0
-
-
-def test_shared_control_goes_by_the_friction_of_a_ground_in_one_file(outside):
-    """Gate and demand: on its icy half as on a plane of that friction, on the other as on a dry one."""
-    done = outside("hilly_ground.py", code="""
-import json
-import numpy as np
+"""
+SHARED = """
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.sharing.components import front_slip, saturation
 from lfdm_ros.sharing.gate import OutputGate
 from lfdm_ros.sharing.sharing_settings import SharingSettings
-from lfdm_ros.vehicles import load_vehicle
-ICE = 0.3
-LEVEL = load_vehicle("hmmwv").replace(hill_height=0.0, hill_length=100.0, ice_friction=ICE, crest_wind=0.0)
 NAMES = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "ax", "ay")
 def judged(ground, y, **changes):
     vehicle, settings = LEVEL.replace(**changes), SharingSettings(forecast_model=f"driven_bicycle/{ground}")
@@ -231,10 +216,20 @@ def judged(ground, y, **changes):
                 used=float(saturation(plan, vehicle, settings.forecast_model)[0]))
 print(json.dumps([judged("hills", 9.0), judged("plane", 9.0, friction_scale=ICE), judged("hills", -9.0),
                   judged("plane", -9.0, friction_scale=1.0)]))
-""")
-    ice, slippery, dry, grippy = json.loads(done.stdout)
-    for found, expected in ((ice, slippery), (dry, grippy)):
-        assert found == {name: pytest.approx(value, rel=1e-3) for name, value in expected.items()}
+"""
+
+
+def test_controller_and_shared_control_go_by_the_friction_of_a_ground_in_one_file(outside):
+    """On its icy half as on a plane of that friction, on the other as on a dry one, and in a stop as on what lies under its way; of
+    shared control gate and demand."""
+    controlled, shared = map(json.loads, outside("hilly_ground.py", code=CONTROLLED + SHARED).stdout.splitlines())
+    for ice, slippery, dry, grippy, *_ in (controlled, shared):
+        for found, expected in ((ice, slippery), (dry, grippy)):
+            assert found == {name: pytest.approx(value, rel=1e-3) for name, value in expected.items()}
+    ice, _, dry, _, crossing = controlled
+    assert dry["planned"] > 1.5 * ice["planned"] and dry["held"] > 1.5 * ice["held"] and dry["brake"] > 1.5 * ice["brake"]
+    assert ice["hit"] - 0.5 > crossing["hit"] > dry["hit"] + 0.5 > 5.0
+    ice, _, dry, _ = shared
     assert dry["lock"] > 2.0 * ice["lock"] and ice["slip"] > 2.0 * dry["slip"] and ice["used"] > 2.0 * dry["used"]
 
 
@@ -255,8 +250,15 @@ for name, driver, speed, met in (("rest", [0, 0, 0], 0.0, {}), ("start", [0, 0.4
     simulator.advance(driver, driver, {"rest": 100, "ice": 300}.get(name, 4000))
     runs[name] = dict(zip(simulator.output_names, simulator.outputs.tolist()))
 json.dump([runs, dict(vehicle.parameters)], sys.stdout)
-""")
-    runs, p = json.loads(done.stdout)
+print()
+from lfdm_ros.backends import casadi_model
+from lfdm_ros.cli.main import main
+from lfdm_ros.models import get_model
+main(["models", "six_by_six", "--json"])
+casadi_model(get_model("six_by_six/fiala/gearbox"))
+""", status=1)
+    first, _, second = done.stdout.partition("\n")
+    runs, p = json.loads(first)
     wheels, rest = ("fl", "fr", "ml", "mr", "rl", "rr"), runs["rest"]
     mass = p["sprung_mass"] + p["unsprung_mass_front"] + 2.0 * p["unsprung_mass_rear"]
     places = {"f": p["cg_to_front_axle"], "m": -0.4, "r": -p["cg_to_rear_axle"]}
@@ -274,12 +276,9 @@ json.dump([runs, dict(vehicle.parameters)], sys.stdout)
     ice = runs["ice"]
     assert ice["yaw_rate"] < 0.0 and abs(ice["tyre_fx_ml"]) < 0.5 * abs(ice["tyre_fx_mr"])
     # A chassis from outside has no variants for the C++ library's conventions, and offers none.
-    listed = outside("six_by_six.py", "models", "six_by_six", "--json")
-    assert set(json.loads(listed.stdout)[0]["parts"]) == {"tyre", "ground", "powertrain", "steering"}
+    assert set(json.loads(second)[0]["parts"]) == {"tyre", "ground", "powertrain", "steering"}
     # A gearbox for two axles says so.
-    wrong = outside("six_by_six.py", code="from lfdm_ros.backends import casadi_model\nfrom lfdm_ros.models import get_model\n"
-                                          "casadi_model(get_model('six_by_six/fiala/gearbox'))", status=1)
-    assert "InputError: a powertrain with a gearbox drives 2 axles or 4 wheels, not 6 wheels" in wrong.stderr
+    assert "InputError: a powertrain with a gearbox drives 2 axles or 4 wheels, not 6 wheels" in done.stderr
 
 
 def test_a_truck_with_ten_wheels_in_the_same_file(outside, tmp_path):
@@ -487,7 +486,11 @@ def test_a_sensor_in_one_file(outside, tmp_path):
         "second_lidar": {"type": "lidar", "range_max": {"value": 0.05, "unit": "km"}}, "antenna": {"type": "gnss", "rate": 5.0},
         "imu_rear": {"type": "imu", "rate": 50.0}})
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "listener.py").write_text(SENSORS)
+    (tmp_path / "stack.yaml").write_text(STACK.replace("sideslip_monitor, parameters: {limit: 0.2}", "listener").replace(
+        "scenario: ramp_steer", "scenario: ramp_steer, vehicle: mine.yaml"))
     done = outside("ultrasonic_ring.py", code="""
+import json, sys
 import numpy as np
 from lfdm_ros.sensors import SensorScene, VehicleView, make_sensors
 from lfdm_ros.simulation import Circle, World
@@ -498,14 +501,7 @@ assert load_vehicle("again.yaml").sensor_mounts == vehicle.sensor_mounts and len
 post = Circle(vehicle.sensor_mounts["ring_front"].x + 3.0, 0.0, 1.0)
 kind, ring = make_sensors(vehicle, SensorScene(World((post,))))["ring_front"]
 measured = ring.measure(VehicleView(0.0, 0.0, 0.0, 0.0))
-print(measured)
 assert abs(measured[0] - 2.0) < 1e-6 and all(np.isinf(measured[1:]))
-""")
-    (tmp_path / "listener.py").write_text(SENSORS)
-    (tmp_path / "stack.yaml").write_text(STACK.replace("sideslip_monitor, parameters: {limit: 0.2}", "listener").replace(
-        "scenario: ramp_steer", "scenario: ramp_steer, vehicle: mine.yaml"))
-    done = outside("ultrasonic_ring.py", code="""
-import json, sys
 sys.path.insert(0, ".")
 import listener
 from lfdm_ros.stacks.compose import run_stack
@@ -706,31 +702,28 @@ def drive(terms, solver="hpipm"):
     return found, float((y[near] - VEHICLE.footprint.half_width + 0.5).min()), float(jerk), sorted(names), solved
 
 print(json.dumps([drive(""), drive("keep_out"), drive("keep_out, lateral_jerk=0.2"), drive("keep_out=inf"), drive("keep_out=inf", "piqp")]))
+from lfdm_ros.control import Term, register_mpc_term
+from lfdm_ros.errors import InputError
+register_mpc_term(Term("speed", lambda m, stage: stage.z.vx, 1.0))
+for terms in ("lateral_jerl", "keep_out=much", "keep_out, keep_out", "speed"):
+    try:
+        Controller(VEHICLE, Settings(terms=terms))
+    except InputError as error:
+        print(error)
 """
 
 
 def test_terms_of_the_optimal_control_problem_in_one_file(outside):
     """Exact derivatives, against central differences; and the closed loop keeps out of the area, soft and hard, and with less jerk."""
     done = outside("comfort_terms.py", code=TERMS_DRIVEN)
-    plain, kept, smooth, hard, other = json.loads(done.stdout)
+    driven, unknown, number, twice, taken = done.stdout.splitlines()
+    plain, kept, smooth, hard, other = json.loads(driven)
     assert plain[1] < -0.5 and "keep_out" not in plain[3]
     assert all(drive[1] > 0.25 and "keep_out" in drive[3] for drive in (kept, smooth, hard, other))
     assert "lateral_jerk" in smooth[3] and smooth[2] < 0.3 * kept[2]
     assert max(smooth[0]) < 1e-6, smooth[0]
     # Only a hard row that cannot be kept leaves a cycle without a plan.
     assert plain[4] == kept[4] == smooth[4] == 250 and min(hard[4], other[4]) > 225
-    done = outside("comfort_terms.py", code="""
-from lfdm_ros.control import Controller, Settings, Term, register_mpc_term
-from lfdm_ros.errors import InputError
-from lfdm_ros.vehicles import load_vehicle
-register_mpc_term(Term("speed", lambda m, stage: stage.z.vx, 1.0))
-for terms in ("lateral_jerl", "keep_out=much", "keep_out, keep_out", "speed"):
-    try:
-        Controller(load_vehicle("hmmwv"), Settings(terms=terms))
-    except InputError as error:
-        print(error)
-""")
-    unknown, number, twice, taken = done.stdout.splitlines()
     assert "lateral_jerk" in unknown and "0 or more" in number and "'keep_out' already" in twice and "'speed' already" in taken
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hurried import hurry
 from rclpy.action import ActionServer, GoalResponse
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -94,6 +95,7 @@ def graph(monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
     monkeypatch.setattr(DriveCalibration, "survey", lambda self: SURVEY)
     monkeypatch.setattr(DriveCalibration, "learned", lambda self: [])
     monkeypatch.setattr(DriveCalibration, "compare", lambda self: {"split": "", "errors": {}, "channels": {}})
+    hurry(monkeypatch)
     with Runtime() as runtime:
         graph = Graph(runtime, monkeypatch)
         yield graph

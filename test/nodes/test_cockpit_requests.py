@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hurried import hurry
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
@@ -55,6 +56,7 @@ class Shared:
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shared]:
     monkeypatch.setattr("lfdm_ros.cockpit.server.CockpitServer.publish", lambda *arguments, **more: None)
+    hurry(monkeypatch)
     with Runtime() as runtime:
         shared = Shared(runtime)
         yield shared

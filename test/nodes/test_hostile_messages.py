@@ -156,13 +156,13 @@ def test_so_it_does_with_the_controller_that_drives(controller: Controller, hear
     assert hear_all(Pilot(controller, tracker, period=0.02, scan_timeout=0.5), tracker, drive) > 0
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [1e300, -1e300, 1e9])
-def test_a_state_that_no_vehicle_has_is_refused_and_said(name: str, value: float) -> None:
-    said: list[str] = []
-    pilot = Pilot(Stand(), ObstacleTracker(), period=0.02, refused=said.append)
-    assert pilot.state(S, "odom", dict.fromkeys(NAMES, 0.0) | {name: value}, S) is None
-    assert pilot.refusals.diagnosis()["refused.state.out_of_range"] == 1 and f"{name} is " in said[0]
+def test_a_state_that_no_vehicle_has_is_refused_and_said(value: float) -> None:
+    for name in NAMES:
+        said: list[str] = []
+        pilot = Pilot(Stand(), ObstacleTracker(), period=0.02, refused=said.append)
+        assert pilot.state(S, "odom", dict.fromkeys(NAMES, 0.0) | {name: value}, S) is None
+        assert pilot.refusals.diagnosis()["refused.state.out_of_range"] == 1 and f"{name} is " in said[0]
 
 
 def test_one_message_from_far_ahead_does_not_take_the_time_with_it() -> None:

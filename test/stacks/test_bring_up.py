@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import domains
 import pytest
 from children import children, command
+from waiting import until
 
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
@@ -230,8 +229,7 @@ def test_a_recorder_is_waited_for_until_it_hears_what_it_takes(parameters: dict[
     assert missing_subscriptions(Graph(), stack.nodes[0], stack) == missing  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("between", [False, True], ids=["its child", "with a prefix between"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(("number", "between"), [(signal.SIGTERM, False), (signal.SIGKILL, True)], ids=["its child", "a prefix between"])
 def test_a_node_that_records_ends_with_the_process_that_started_it(tmp_path: Path, number: signal.Signals, between: bool) -> None:
     """As under ros2 launch, which leaves its nodes running when it gets either signal; the pipe that it has read from them breaks."""
     bag = tmp_path / "bag"
@@ -243,21 +241,14 @@ import os, subprocess, sys
 child = subprocess.Popen({node!r} + [str(os.getpid())] + {arguments!r}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 sys.stdin.read()
 """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
-    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as run:
-        wait_for(lambda: any(bag.glob("*.mcap")))
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          env=domains.environment()) as run:
+        until(lambda: any(bag.glob("*.mcap")))
         nodes = children(run.pid)
         run.send_signal(number)
         assert run.wait(120) == -number
-        wait_for(lambda: not any(map(command, nodes)))
+        until(lambda: not any(map(command, nodes)))
     assert bag_info(bag, digest=False)["closed"]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120.0
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_node_whose_parent_is_gone_before_it_looks_ends() -> None:

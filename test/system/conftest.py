@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hurried import hurry
 from rclpy.node import Node
 
 from lfdm_ros.ros.component import Component
@@ -24,9 +25,9 @@ class Graph:
         self._clients: dict[str, Any] = {}
         runtime.executor.add_node(self.node)
 
-    def add(self, node_class: type[Component], active: bool = True, **parameters: Any) -> Any:
+    def add(self, node_class: type[Component], active: bool = True, name: str | None = None, **parameters: Any) -> Any:
         table = {p.name: p for p in node_class.PARAMETERS}
-        node = node_class(context=self.runtime.context,
+        node = node_class(name, context=self.runtime.context,
                           parameter_overrides=[ros_parameter(table[name], value) for name, value in parameters.items()])
         self.runtime.add(node)
         if active:
@@ -58,7 +59,14 @@ class Graph:
 
 
 @pytest.fixture
-def graph() -> Iterator[Graph]:
+def unhurried() -> None:
+    """Nodes keep the periods that they have elsewhere."""
+
+
+@pytest.fixture
+def graph(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Graph]:
+    if "unhurried" not in request.fixturenames:
+        hurry(monkeypatch)
     with Runtime() as runtime:
         graph = Graph(runtime)
         yield graph

@@ -15,7 +15,6 @@ from lfdm_ros.action import Calibrate
 from lfdm_ros.bags import BagWriter
 from lfdm_ros.engine import calibrations
 from lfdm_ros.engine.calibration_process import CalibrationProcess
-from lfdm_ros.errors import InputError
 from lfdm_ros.msg import CalibratorStatus, VehicleState
 from lfdm_ros.nodes import calibrator
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
@@ -133,10 +132,13 @@ def test_success_gives_feedback_and_a_stored_posterior(graph: Any, calibration: 
     assert {gate["name"]: gate["passed"] for gate in manifest["gates"]}["r_hat"]
 
 
-def test_failure_says_why(graph: Any, calibration: Calibration) -> None:
+def test_failure_says_why_and_paths_are_answered_whole(calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not calibration.send(bags=[]).accepted
     outcome = calibration.result(calibration.send(recipe="bad"))
     assert outcome.status == GoalStatus.STATUS_ABORTED and not outcome.result.success
     assert outcome.result.message == "lfdm calibrate: recipe bad: no such thing"
+    monkeypatch.chdir(tmp_path)
+    assert calibration.calibrate(out="below/here").directory == str(tmp_path / "below" / "here")
 
 
 @pytest.mark.parametrize("through", ["action", "service"])
@@ -180,15 +182,6 @@ def test_pause_resume_and_cancel_while_paused(graph: Any, calibration: Calibrati
     assert not calibration.send().accepted  # paused: nothing new begins
     graph.call(SetBool, f"{NAME}/pause", data=False)
     assert calibration.calibrate().success
-
-
-def test_relative_paths_of_a_goal_are_answered_whole(calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert calibration.calibrate(out="below/here").directory == str(tmp_path / "below" / "here")
-
-
-def test_incomplete_goals_are_rejected(graph: Any, calibration: Calibration) -> None:
-    assert not calibration.send(bags=[]).accepted
 
 
 # ---- what is in force ----------------------------------------------------------------------------------------------------------
@@ -265,12 +258,6 @@ def test_auto_waits_for_a_slow_vehicle(graph: Any, tmp_path: Path, stand_in: Non
     assert calibration.status().version_in_force == 1
     graph.node.destroy_timer(timer)
     calibration.client.destroy()
-
-
-def test_one_store_has_one_calibrator(graph: Any, calibration: Calibration) -> None:
-    second = graph.add(calibrator.Calibrator, active=False, store=str(calibration.folder / "store"))
-    with pytest.raises(InputError, match="used by another calibrator"):
-        second.bring_up("configure")
 
 
 def test_the_simulator_drives_by_what_is_in_force(graph: Any, calibration: Calibration) -> None:

@@ -98,6 +98,16 @@ def page(browser: Any, host: Host) -> Iterator[Page]:
     page.close()
 
 
+@pytest.fixture(scope="module")
+def teachers(browser: Any) -> Iterator[Page]:
+    """A page of which the tests of the teacher alone take its script."""
+    host = Host()
+    page = Page(browser, host.server.url, script=WHEEL)
+    yield page
+    page.close()
+    host.close()
+
+
 def prompted(page: Page, words: str) -> None:
     """Waits for a prompt of the dialogue."""
     page.wait(f"#teach-prompt:has-text('{words}')")
@@ -280,38 +290,38 @@ def play(page: Page, *moves: Move) -> Any:
     return page.tab.evaluate(PLAY, [list(move) for move in moves])
 
 
-def test_the_teacher_alone_takes_what_is_turned_and_pressed(page: Page) -> None:
-    taught = play(page, *TURNS, (0.5, [0.0, -1.0, 0.0], []), (1.0, [0.0, 1.0, 0.0], []), *BRAKES, *HOLDS)
+def test_the_teacher_alone_takes_what_is_turned_and_pressed(teachers: Page) -> None:
+    taught = play(teachers, *TURNS, (0.5, [0.0, -1.0, 0.0], []), (1.0, [0.0, 1.0, 0.0], []), *BRAKES, *HOLDS)
     assert taught["done"] and not taught["errors"] and taught["prompts"][-1] == "Done."
     assert taught["mapping"] == {
         "steering": {"axis": 0, "left": 0.8, "centre": 0, "right": -1}, "throttle": {"axis": 1, "rest": 1, "full": -1},
         "brake": {"axis": 2, "rest": 1, "full": -0.9}, "hold": [1]}
-    assert not play(page, *TURNS)["done"]
+    assert not play(teachers, *TURNS)["done"]
 
 
-def test_the_teacher_notices_a_pedal_that_it_has_learnt_the_wrong_way_round(page: Page) -> None:
+def test_the_teacher_notices_a_pedal_that_it_has_learnt_the_wrong_way_round(teachers: Page) -> None:
     """A pedal that reads 0 before it moves and is only touched at first looks as if it were pressed to +1 and released to -1."""
     touched: list[Move] = [(0.5, [0.0, 0.9, 0.0], []), (1.0, [0.0, -1.0, 0.0], []), (0.5, [0.0, 1.0, 0.0], [])]
     away: list[Move] = [(2.5, [0.0, 1.0, 1.0], [])]
     anew: list[Move] = [(0.5, [0.0, -1.0, 1.0], []), (0.5, [0.0, 1.0, 1.0], [])]
-    first = play(page, *TURNS, *touched, *BRAKES, *HOLDS, *away)
+    first = play(teachers, *TURNS, *touched, *BRAKES, *HOLDS, *away)
     assert not first["done"] and first["errors"][-1:] == ["The throttle reads as pressed while it is let go: once more."]
-    second = play(page, *TURNS, *touched, *BRAKES, *HOLDS, *away, *anew, *BRAKES, *HOLDS)
+    second = play(teachers, *TURNS, *touched, *BRAKES, *HOLDS, *away, *anew, *BRAKES, *HOLDS)
     shortly: list[Move] = [touched[0], (0.5, *touched[1][1:]), (0.5, [0.0, 0.5, 0.0], []), (1.0, *touched[2][1:])]
-    hesitant = play(page, *TURNS, *shortly, *BRAKES, *HOLDS)
+    hesitant = play(teachers, *TURNS, *shortly, *BRAKES, *HOLDS)
     assert hesitant["done"] and not hesitant["errors"] and hesitant["mapping"]["throttle"] == {"axis": 1, "rest": 1, "full": -1}
     assert second["done"] and second["mapping"]["throttle"] == {"axis": 1, "rest": 1, "full": -1}
 
 
-def test_the_teacher_asks_for_a_straight_wheel_a_centre_and_a_button_that_rests(page: Page) -> None:
-    crooked = play(page, (0.5, [0.6, 0.0, 0.0], []), (0.5, [1.0, 0.0, 0.0], []), (0.5, [-1.0, 0.0, 0.0], []))
+def test_the_teacher_asks_for_a_straight_wheel_a_centre_and_a_button_that_rests(teachers: Page) -> None:
+    crooked = play(teachers, (0.5, [0.6, 0.0, 0.0], []), (0.5, [1.0, 0.0, 0.0], []), (0.5, [-1.0, 0.0, 0.0], []))
     assert len(crooked["errors"]) == 1 and "begin with the wheel straight" in crooked["errors"][0]
     pedals: list[Move] = [(0.5, [0.0, -1.0, 0.0], []), (1.0, [0.0, 1.0, 0.0], []), *BRAKES]
-    latching = play(page, *TURNS, *pedals, HOLDS[0], (3.0, *HOLDS[0][1:]))
+    latching = play(teachers, *TURNS, *pedals, HOLDS[0], (3.0, *HOLDS[0][1:]))
     assert latching["errors"] == ["The button that is held to drive stays pressed: press another one."]
     # Both pedals on one axis, to either side of its rest.
     centred: Move = (1.0, [0.0, 0.0, 0.0], [])
-    both = play(page, *TURNS, (0.5, [0.0, 1.0, 0.0], []), centred, (0.5, [0.0, -1.0, 0.0], []), centred,
+    both = play(teachers, *TURNS, (0.5, [0.0, 1.0, 0.0], []), centred, (0.5, [0.0, -1.0, 0.0], []), centred,
                 (0.5, [0.0, 0.0, 0.0], [1]), centred)
     assert both["mapping"]["throttle"] == {"axis": 1, "rest": 0, "full": 1}
     assert both["mapping"]["brake"] == {"axis": 1, "rest": 0, "full": -1}

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import FLAT, PATIENCE, SOFTWARE_GL, Page, chromium
+from browser import FLAT, SOFTWARE_GL, Page, chromium
+from waiting import until
 
 from lfdm_ros.cockpit import page_messages
 from lfdm_ros.cockpit.seat import Seat
@@ -47,59 +48,57 @@ def server() -> Iterator[CockpitServer]:
     server.stop()
 
 
-def until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def test_the_bird_view_shows_friction_and_slopes_by_colour(server: CockpitServer) -> None:
+@pytest.fixture(scope="module")
+def launch() -> Iterator[Callable[..., Any]]:
     with chromium() as launch:
-        page = Page(launch(FLAT), server.url)
-        page.wait("body[data-ground]")
-
-        def pixel(ahead: float, left: float) -> np.ndarray:
-            """Returns the colour at a place [m] before and left of the vehicle, which heads upwards."""
-            return np.array(page.tab.evaluate(
-                """([ahead, left]) => {
-                    const canvas = document.getElementById("canvas"), scale = Math.min(canvas.width, canvas.height) / 60;
-                    const [x, y] = [canvas.width / 2 - left * scale, 0.75 * canvas.height - ahead * scale];
-                    return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data];
-                }""", [ahead, left]))[:3]
-
-        page.tab.select_option("#ground-shown", "simulated")
-        until(lambda: page.data("ground") == "simulated 1.00")
-        np.testing.assert_allclose(pixel(18.5, 1.5), mixed(0.2), atol=3)
-        np.testing.assert_allclose(pixel(8.5, 3.5), DRY, atol=3)
-        assert pixel(8.5, 15.5).sum() > 1.1 * pixel(8.5, 3.5).sum()  # the slope is lit
-        page.tab.select_option("#ground-shown", "learned")
-        until(lambda: page.data("ground") == "learned 1.00")
-        faint = {tuple(pixel(18.5 + 0.5 * k, 1.5)) for k in range(8)}
-        assert len(faint) > 1  # hatched, as it is uncertain
-        page.tab.select_option("#ground-shown", "none")
-        until(lambda: (abs(pixel(18.5, 1.5) - (42, 49, 56)) <= 3).all())
-        assert pixel(8.5, 15.5).sum() > 1.1 * pixel(8.5, 3.5).sum()  # heights stay
-        assert "±" in page.tab.inner_text("#ground-here") and page.tab.inner_text("#ground-marks").split() == ["0.00", "0.50", "1.00"]
-        assert not [fault for fault in page.faults if "getImageData" not in fault]  # the test's own
+        yield launch
 
 
-def test_the_terrain_in_three_dimensions_has_the_same_colours(server: CockpitServer, tmp_path: Path) -> None:
+def test_the_bird_view_shows_friction_and_slopes_by_colour(server: CockpitServer, launch: Callable[..., Any]) -> None:
+    page = Page(launch(FLAT), server.url)
+    page.wait("body[data-ground]")
+
+    def pixel(ahead: float, left: float) -> np.ndarray:
+        """Returns the colour at a place [m] before and left of the vehicle, which heads upwards."""
+        return np.array(page.tab.evaluate(
+            """([ahead, left]) => {
+                const canvas = document.getElementById("canvas"), scale = Math.min(canvas.width, canvas.height) / 60;
+                const [x, y] = [canvas.width / 2 - left * scale, 0.75 * canvas.height - ahead * scale];
+                return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data];
+            }""", [ahead, left]))[:3]
+
+    page.tab.select_option("#ground-shown", "simulated")
+    until(lambda: page.data("ground") == "simulated 1.00")
+    np.testing.assert_allclose(pixel(18.5, 1.5), mixed(0.2), atol=3)
+    np.testing.assert_allclose(pixel(8.5, 3.5), DRY, atol=3)
+    assert pixel(8.5, 15.5).sum() > 1.1 * pixel(8.5, 3.5).sum()  # the slope is lit
+    page.tab.select_option("#ground-shown", "learned")
+    until(lambda: page.data("ground") == "learned 1.00")
+    faint = {tuple(pixel(18.5 + 0.5 * k, 1.5)) for k in range(8)}
+    assert len(faint) > 1  # hatched, as it is uncertain
+    page.tab.select_option("#ground-shown", "none")
+    until(lambda: (abs(pixel(18.5, 1.5) - (42, 49, 56)) <= 3).all())
+    assert pixel(8.5, 15.5).sum() > 1.1 * pixel(8.5, 3.5).sum()  # heights stay
+    assert "±" in page.tab.inner_text("#ground-here") and page.tab.inner_text("#ground-marks").split() == ["0.00", "0.50", "1.00"]
+    assert not [fault for fault in page.faults if "getImageData" not in fault]  # the test's own
+    page.close()
+
+
+def test_the_terrain_in_three_dimensions_has_the_same_colours(server: CockpitServer, launch: Callable[..., Any], tmp_path: Path) -> None:
     import matplotlib.image
 
-    with chromium() as launch:
-        page = Page(launch(*SOFTWARE_GL), server.url, query="?scale=0.5")
-        page.wait("body[data-ground]")
-        page.tab.select_option("#ground-shown", "simulated")
-        page.tab.keyboard.press("3")
-        icy: list[int] = []
+    page = Page(launch(*SOFTWARE_GL), server.url, query="?scale=0.5")
+    page.wait("body[data-ground]")
+    page.tab.select_option("#ground-shown", "simulated")
+    page.tab.keyboard.press("3")
+    icy: list[int] = []
 
-        def shown() -> bool:
-            server.publish(STATE, pack(STATE, time.monotonic(), np.zeros(21)))  # else the page turns grey
-            page.tab.screenshot(path=tmp_path / "bird.png")
-            picture = 255.0 * matplotlib.image.imread(tmp_path / "bird.png")[80:, :900, :3]
-            icy.append(int((abs(picture - mixed(0.2)) < 8.0).all(axis=-1).sum()))
-            return icy[-1] > 2000
+    def shown() -> bool:
+        server.publish(STATE, pack(STATE, time.monotonic(), np.zeros(21)))  # else the page turns grey
+        page.tab.screenshot(path=tmp_path / "bird.png")
+        picture = 255.0 * matplotlib.image.imread(tmp_path / "bird.png")[80:, :900, :3]
+        icy.append(int((abs(picture - mixed(0.2)) < 8.0).all(axis=-1).sum()))
+        return icy[-1] > 2000
 
-        until(shown)
-        assert not [fault for fault in page.faults if "GPU stall" not in fault]
+    until(shown)
+    assert not [fault for fault in page.faults if "GPU stall" not in fault]

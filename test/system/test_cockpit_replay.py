@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from browser import FLAT, PATIENCE, Page, chromium
+from waiting import until
 
 from lfdm_ros.bags import read_series
 from lfdm_ros.cockpit.replay import Player, ReplayTracks, serve
 from lfdm_ros.cockpit.seat import Seat
 from lfdm_ros.cockpit.server import CockpitServer
 from lfdm_ros.stacks.compose import run_stack
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_two_recordings_side_by_side(tmp_path: Path) -> None:
@@ -57,9 +50,17 @@ def test_two_recordings_side_by_side(tmp_path: Path) -> None:
                     assert np.abs(series.values[near, 0] - shown).min() < 0.05
             assert page.tab.inner_text("#drives") == "replay of sine_steer, ghost: ramp_steer"
             assert "ghost: ramp_steer" in page.tab.inner_text("#facts") and "m away" in page.tab.inner_text("#facts")
-            page.tab.click("#play")
+            # The state on the page is that of the bag at the same stamp.
+            shown = int(np.argmin(abs(states[0].time - float(page.data("stamp")))))
+            assert float(page.data("stamp")) == pytest.approx(states[0].time[shown], abs=1e-6)
+            assert float(page.data("speed")) == pytest.approx(states[0].values[shown, 2], rel=1e-6)
+            page.tab.keyboard.press("ArrowLeft")
+            page.wait("body[data-time='0.5']")
+            assert page.tab.inner_text("#replay-time").startswith("0:00.5") and "#t=3.5" in page.tab.url
+            page.tab.keyboard.press("Space")  # plays
             page.wait("body[data-time='4']")
             assert "speed, dotted: ghost" in page.tab.inner_text("#strips") and not page.faults
+            assert not page.tab.is_visible("#stop")
             page.close()
     finally:
         ended.set()

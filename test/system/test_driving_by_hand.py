@@ -91,8 +91,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     processes: list[subprocess.Popen[bytes]] = []
 
     def begin(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
-        processes.append(subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=env, cwd=tmp_path, **options))
+        processes.append(subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=domains.environment(), cwd=tmp_path,
+                                          **options))
         return processes[-1]
 
     yield begin
@@ -120,7 +120,7 @@ def end(stack: subprocess.Popen[bytes], status: int = 130) -> None:
     assert stack.wait(PATIENCE) == status
 
 
-def test_a_vehicle_alone_and_the_terminal_is_as_before(start: Start, terminal: Callable[..., Terminal]) -> None:
+def test_keys_and_a_joystick_drive_and_the_terminal_is_as_before(start: Start, terminal: Callable[..., Terminal]) -> None:
     person = terminal()  # first: it waits for the vehicle
     person.wait(lambda: "no state of a vehicle yet" in person.shown and "nobody hears /teleop/command" in person.shown)
     assert person.now[3] != person.before[3]
@@ -130,6 +130,21 @@ def test_a_vehicle_alone_and_the_terminal_is_as_before(start: Start, terminal: C
     person.wait(lambda: re.search(r"steering \S+ left", person.shown) and "drives    you" in person.shown, keys="wa")
     person.wait(lambda: "brake 1.00" in person.shown, keys=" ")
     person.press("\x03")  # Ctrl-C
+    assert person.ended() == 130 and person.now == person.before
+    person = terminal("--joystick")
+    person.wait(lambda: "joystick: nothing yet on joy" in person.shown)
+    with Runtime(domain_id=domains.other()) as runtime:
+        node = Node("joy_node", context=runtime.context)
+        joy = node.create_publisher(Joy, "joy", 5)
+
+        def held() -> bool:
+            joy.publish(Joy(axes=[0.5, 0.0, 1.0, 0.0, 0.0, -1.0], buttons=[0, 0, 0, 0, 1]))
+            return person.speed > 1.0 and "throttle 1.00" in person.shown
+
+        person.wait(held)
+        node.destroy_node()
+    person.wait(lambda: "brake 0.40" in person.shown)  # nobody holds its button
+    person.process.send_signal(signal.SIGINT)
     assert person.ended() == 130 and person.now == person.before
     end(stack)
 
@@ -158,23 +173,3 @@ def test_why_commands_are_refused_is_shown(start: Start, terminal: Callable[...,
     person.press("q")
     assert person.ended() == 0
     end(stack, 1)  # commands did not act
-
-
-def test_a_joystick_drives(start: Start, terminal: Callable[..., Terminal]) -> None:
-    stack = start("up", "teleop", *BUSY, stderr=subprocess.DEVNULL)
-    person = terminal("--joystick")
-    person.wait(lambda: "joystick: nothing yet on joy" in person.shown)
-    with Runtime(domain_id=domains.other()) as runtime:
-        node = Node("joy_node", context=runtime.context)
-        joy = node.create_publisher(Joy, "joy", 5)
-
-        def held() -> bool:
-            joy.publish(Joy(axes=[0.5, 0.0, 1.0, 0.0, 0.0, -1.0], buttons=[0, 0, 0, 0, 1]))
-            return person.speed > 1.0 and "throttle 1.00" in person.shown
-
-        person.wait(held)
-        node.destroy_node()
-    person.wait(lambda: "brake 0.40" in person.shown)  # nobody holds its button
-    person.process.send_signal(signal.SIGINT)
-    assert person.ended() == 130 and person.now == person.before
-    end(stack)

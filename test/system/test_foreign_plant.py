@@ -81,17 +81,14 @@ def test_a_foreign_vehicle_is_driven_recorded_and_calibrated(tmp_path: Path, mon
         assert abs(row["mean"] - hidden) < 3.0 * row["sd"] < 0.12 * hidden, (name, hidden, row)
 
 
-@pytest.mark.parametrize(("stack", "more"), (
-    ("autonomy", {}), ("shared_control", {"recorder.bag": "shared", "calibrator.watch_directory": ""})))
-def test_controller_and_shared_control_drive_it_in_lockstep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stack: str,
-                                                            more: dict[str, str]) -> None:
+def test_controller_and_shared_control_drive_it_in_lockstep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["vehicle", "new", "--mass", "1600", "--wheelbase", "2.7", "--front-share", "0.537", "--out", "ours.yaml"]) == 0
-    summary = run_stack(stack, speed=0.0, duration=2.0, record=tmp_path / "drive" if stack == "autonomy" else None, quiet=True, overrides={
+    summary = run_stack("shared_control", speed=0.0, duration=2.0, quiet=True, overrides={
         "scenario": "obstacle_field_40", "stepping": "lockstep", "vehicle_simulator.plant": str(write_plant(tmp_path, 3)),
-        "vehicle": str(tmp_path / "ours.yaml"), **more})
+        "vehicle": str(tmp_path / "ours.yaml"), "recorder.bag": "shared", "calibrator.watch_directory": ""})
     assert summary["ticks"] == 200 and summary["reason"] == "simulated 2 s"
-    bag = tmp_path / ("drive" if stack == "autonomy" else "shared")
+    bag = tmp_path / "shared"
     states = read_series(bag, "vehicle/state", ["x", "vx", "roll"])
     assert states.values[-1, 0] > 10.0 and np.isnan(states.values[:, 2]).all()
     assert len(read_series(bag, "scan", ["range_max"]).time) > 10 and len(read_series(bag, "/clock", ["clock.nanosec"]).time) > 190

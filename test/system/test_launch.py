@@ -6,14 +6,14 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import domains
 import pytest
 from children import children, command
+from waiting import until
 
 from lfdm_ros.bags import bag_info
 from lfdm_ros.errors import InputError
@@ -111,21 +111,14 @@ def launched(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     pytest.importorskip("launch_ros", reason="launch_ros is not installed (it has no wheels)")
     bag = tmp_path / "bag"
     command = [sys.executable, "-c", LAUNCH, str(share_directory() / "launch" / "simulator.launch.py"), f"record:={bag}"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
-    with subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as run:
+    with subprocess.Popen(command, env=domains.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          start_new_session=True) as run:
         try:
-            wait_for(lambda: sum(path.stat().st_size for path in bag.glob("*.mcap")) > 30_000)
+            until(lambda: sum(path.stat().st_size for path in bag.glob("*.mcap")) > 30_000)
             yield run, bag
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(run.pid, signal.SIGKILL)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 180.0
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -134,7 +127,7 @@ def test_nodes_end_with_the_launch_that_started_them(launched: tuple[subprocess.
     nodes = children(run.pid)
     assert len(nodes) >= 4
     run.send_signal(number)
-    wait_for(lambda: not any(map(command, nodes)))
+    until(lambda: not any(map(command, nodes)))
     assert bag_info(bag, digest=False)["closed"]
 
 

@@ -16,7 +16,6 @@ from repeated import twice
 from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.errors import InputError
 from lfdm_ros.msg import MpcStatus, Posterior, VehicleState
 from lfdm_ros.nodes.mpc_controller import MpcController
 from lfdm_ros.nodes.vehicle_simulator import VehicleSimulator
@@ -31,6 +30,7 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
     def run(bag: Path) -> None:
         summary = run_stack("autonomy", speed=0.0, duration=3.0, record=bag, overrides={
             "scenario": "obstacle_field_40", "stepping": "lockstep", "lidar_latency": 0.03, "scan_patience": 60.0,
+            "vehicle": "hmmwv_rear_lidar", "rear_lidar": "sensors/lidar_rear",
             "vehicle_changes": ["actuation_delay=0.05"]}, quiet=True)
         assert summary["reason"] == "simulated 3 s" and summary["ticks"] == 300
         assert not {reason for reason, count in summary["commands_rejected"].items() if count} - {"answered_already"}
@@ -42,21 +42,6 @@ def test_lockstep_repeats_to_the_bit(tmp_path: Path) -> None:
     assert [len(values) for values in (commands, states, status)] == [301, 301, 151]
     assert np.ptp(commands[:, 0]) > 1e-3 and states[-1, 0] > 40.0  # it drove, and steered
     assert (status[10:, 4] > 0).all() and np.allclose(status[:, 3], 0.05)  # it saw obstacles, and predicted through the delay
-
-
-def test_the_second_lidar_of_the_vehicle_s_file_is_driven_by_in_lockstep_too(tmp_path: Path) -> None:
-    scenario = tmp_path / "overtaken.yaml"
-    scenario.write_text("duration: 10.0\nspeed: 8.0\ngoal: {x: 200.0, y: 0.0}\ninitial: {speed: 8.0}\nobstacles:\n"
-                        "  - {circle: {x: -25.0, y: 4.0, radius: 1.0}, velocity: [16.0, 0.0], kind: car}\n")
-
-    def run(bag: Path) -> None:
-        summary = run_stack("autonomy", speed=0.0, duration=1.5, record=bag, overrides={
-            "scenario": str(scenario), "vehicle": "hmmwv_rear_lidar", "rear_lidar": "sensors/lidar_rear", "stepping": "lockstep",
-            "scan_patience": 60.0}, quiet=True)
-        assert summary["ticks"] == 150 and sum(summary["inputs_refused"].values()) == 0
-
-    commands, status = twice(tmp_path, run, {"control/command": ["steering", "throttle", "brake"], "autonomy/status": ["obstacles"]}, 1.505)
-    assert len(commands) == 151 and (status[10:, 0] == 1).all()  # the LIDAR ahead sees none
 
 
 def test_a_run_ends_at_the_goal_and_leaves_that_state_unanswered(tmp_path: Path) -> None:
@@ -322,18 +307,6 @@ def test_settings_that_are_live_change_and_others_do_not(graph: Any) -> None:
     assert change("obstacle_margin", 0.7).successful and driver.node.controller.settings.obstacle_margin == 0.7
     assert not change("near_stages", 10).successful and not change("weight_lateral", -1.0).successful
     assert change("time_budget", 0.01).successful and driver.node.controller.settings.time_budget == 0.0  # lockstep
-
-
-@pytest.mark.parametrize(("parameters", "words"), [
-    ({"task": "scenario"}, "set scenario too"),
-    ({"task": "scenario", "scenario": "coast_down"}, "neither path nor goal"),
-    ({"vehicle": "nope"}, "nope"),
-    ({"model": "nope"}, "nope"),
-])
-def test_rejected_configuration(graph: Any, parameters: dict[str, Any], words: str) -> None:
-    node = graph.add(MpcController, active=False, **{"use_limit_table": False, **parameters})
-    with pytest.raises(InputError, match=words):
-        node.bring_up("configure")
 
 
 def test_a_cycle_that_raises_is_answered_by_the_stop_of_the_ladder(graph: Any, monkeypatch: Any) -> None:

@@ -1,6 +1,5 @@
 """`lfdm up --processes`: whoever loses a node loses the run, but no bag."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -22,12 +21,11 @@ PATIENCE = 120.0  # [s]
 class Up:
     """A recorded run in processes, in a graph of its own: a node that was killed stays listed for a while."""
 
-    def __init__(self, folder: Path, domain: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.bag = folder / "bag"
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domain)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "lfdm_ros.cli", "up", "simulator", "--processes", "--record", str(self.bag)],
-            env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            env=domains.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.wait(lambda: sum(path.stat().st_size for path in self.bag.glob("*.mcap")) > 30_000)
         self.nodes = psutil.Process(self.process.pid).children()
 
@@ -43,7 +41,7 @@ class Up:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    run = Up(tmp_path, domains.other())
+    run = Up(tmp_path)
     yield run
     for process in (run.process, *run.nodes):
         with suppress(psutil.NoSuchProcess):
@@ -76,8 +74,7 @@ def test_a_node_that_dies_is_started_again_as_often_as_the_stack_says(tmp_path: 
     """Frozen, it is named; killed, it is started again once; then the run ends."""
     stack = tmp_path / "stack.yaml"
     stack.write_text("nodes: [{executable: joystick, respawn: 1}]\n")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
-    run = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "up", str(stack), "--processes"], env=env, text=True,
+    run = subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", "up", str(stack), "--processes"], env=domains.environment(), text=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert run.stderr is not None
     lines = list[str]()

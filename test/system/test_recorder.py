@@ -56,11 +56,6 @@ def test_recordings_by_service_each_have_a_bag(graph: Any, tmp_path: Path) -> No
     assert recorder.diagnose()[1] == "waits to be started" and recorder.written == 2
 
 
-def test_a_recorder_that_waits_needs_a_folder_for_each(graph: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="folder of its own"):
-        graph.add(Recorder, bag=str(tmp_path / "drive"), waits=True)
-
-
 def test_an_odd_topic_costs_no_other(graph: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """One whose type support does not load, and one whose definition is not found; both are listed before the good one."""
     def load(msgtype: str) -> Any:

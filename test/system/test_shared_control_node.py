@@ -86,6 +86,8 @@ def test_a_threat_from_behind_is_seen_by_the_second_lidar(tmp_path: Path, rear: 
         duration=1.8, record=bag, quiet=True, overrides={"vehicle": "hmmwv_rear_lidar"})
     largest = np.nanmax(read_series(bag, "shared_control/status", ["component_threats[0]"]).values)
     assert largest > 0.2 if rear else largest == 0.0
+    obstacles = read_series(bag, "autonomy/status", ["obstacles"]).values[10:, 0]
+    assert (obstacles == (1 if rear else 0)).all()  # the controller's, too; the LIDAR ahead sees none
 
 
 class Sources:

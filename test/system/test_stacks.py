@@ -1,6 +1,5 @@
 """Whole stacks: lockstep repeats to the bit, the bag is complete, the command line runs and stops them."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 
 from lfdm_ros.bags import bag_info, read_series
 from lfdm_ros.cli.main import main
-from lfdm_ros.errors import InputError
 from lfdm_ros.resources import share_directory
 from lfdm_ros.simulation import Simulator, load_scenario
 from lfdm_ros.stacks.compose import run_stack
@@ -78,19 +76,12 @@ def test_lockstep_bag_is_complete_and_equals_the_core(scenario: str, tmp_path: P
     np.testing.assert_array_equal(once(tmp_path / "a", FIELDS)[1], expected)
 
 
-def test_a_bag_that_exists_is_refused(scenario: str, tmp_path: Path) -> None:
-    (tmp_path / "bag").mkdir()
-    with pytest.raises(InputError, match="exists already"):
-        lockstep(scenario, tmp_path / "bag")
-
-
 # ---- the command line, as a process ------------------------------------------------------------------------------------
 
 
 def lfdm(*arguments: str) -> subprocess.Popen[str]:
-    # A domain of its own: nodes that tests of failing ends leave in this process would be a second recorder to it.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROS_DOMAIN_ID": str(domains.other())}
-    return subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=env, text=True, cwd=share_directory(),
+    # Nodes that tests of failing ends leave in this process would be a second recorder to it in the same graph.
+    return subprocess.Popen([sys.executable, "-m", "lfdm_ros.cli", *arguments], env=domains.environment(), text=True, cwd=share_directory(),
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -107,17 +98,18 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
 
 
 def test_up_plays_a_scenario_and_ends(scenario: str, tmp_path: Path) -> None:
-    """By nodes in processes of their own."""
+    """By nodes in processes of their own, in a namespace."""
     bag = tmp_path / "bag"
     process = lfdm("up", str(share_directory() / "config" / "stacks" / "simulator.yaml"), "--speed", "0", "--record", str(bag),
-                   "--set", f"scenario={scenario}", "--set", "vehicle_simulator.stepping=lockstep", "--processes")
+                   "--set", f"scenario={scenario}", "--set", "vehicle_simulator.stepping=lockstep", "--processes", "--namespace", "fleet/a")
     errors = process.communicate(timeout=120)[1]
     assert process.returncode == 0, errors
     assert "simulated 4.00 s, " in errors and "; 0 collisions" in errors
     counts = {t["topic"]: t["count"] for t in bag_info(bag, digest=False)["topics"]}
-    assert counts["/control/command"] >= 400 == len(set(read_series(bag, "control/command", ["steering"]).time))
+    assert counts["/fleet/a/control/command"] >= 400 == len(set(read_series(bag, "control/command", ["steering"]).time))
+    assert all(topic.startswith("/fleet/a/") for topic in counts)
     # While the player's process goes, the simulator may repeat the last state to a driver that it believes to be there.
-    assert counts["/vehicle/state"] >= 401
+    assert counts["/fleet/a/vehicle/state"] >= 401
     assert len(set(read_series(bag, "vehicle/state", ["vx"]).time)) == 401
 
 
@@ -143,8 +135,6 @@ def test_a_signal_leaves_a_whole_bag(tmp_path: Path, number: signal.Signals, siz
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["up", "nope.yaml"], "nope.yaml"),
-    (["up", "simulator", "--set", "ghost.speed_factor=1"], "ghost"),
-    (["up", "simulator", "--set", "vehicle=nope"], "nope"),
     (["up", "simulator", "--speed", "-1"], "--speed"),
     (["up", "simulator", "--duration", "0"], "--duration"),
 ])

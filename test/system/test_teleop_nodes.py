@@ -13,7 +13,6 @@ from repeated import twice
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Joy
 
-from lfdm_ros.errors import InputError
 from lfdm_ros.msg import DriverCommand, SharedControlStatus, VehicleState
 from lfdm_ros.nodes.joystick import JoystickOperator
 from lfdm_ros.nodes.keyboard import KeyboardOperator
@@ -120,17 +119,6 @@ def test_the_operator_takes_an_offer_of_shared_control_with_its_time(graph: Any,
         offers.publish(message)
         graph.wait(lambda k=k: len(taken) == k + 1)
     assert [offered for _, offered in taken] == [False, True, True, False] and taken[0][0] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("node_class, parameters, words", [
-    (TeleopLink, {"stepping": "lockstep", "up_overtaking": True}, "overtaking is on, which lockstep cannot have"),
-    (TeleopLink, {"up_burst_share": 0.9, "up_burst_length": 1.0}, "burst_length is 1 with a burst_share of 0.9"),
-    (OperatorModel, {"cognition": "genius"}, "operator 'genius' is unknown"),
-    (OperatorModel, {"task": "scenario"}, "set scenario too")])
-def test_what_cannot_be_configured_is_said(graph: Any, node_class: Any, parameters: dict[str, Any], words: str) -> None:
-    node = graph.add(node_class, active=False, **parameters)
-    with pytest.raises(InputError, match=words):
-        node.bring_up("configure")
 
 
 def test_a_joystick_drives_while_its_button_is_held_and_tells_who_does_not(graph: Any) -> None:
