@@ -183,10 +183,11 @@ def test_the_stack_in_processes_against_the_example_device(tmp_path: Path) -> No
         assert words in page, words
 
 
-def test_our_nodes_are_the_device_under_test(tmp_path: Path) -> None:
-    """At the other end of the mirror's link a second bridge, with its vehicle, in a namespace of its own."""
+@pytest.mark.parametrize("name", ["hil_controller", "hil_shared_control"])
+def test_our_nodes_are_the_device_under_test(tmp_path: Path, name: str) -> None:
+    """The mirror's stack, and at the other end of its link a second bridge, with its vehicle, in a namespace of its own."""
     here, there, scenario = free_port(), free_port(), "nato_lane_change"
-    mirror = load_stack("hil_shared_control").with_override("stepping", "lockstep", "").with_override("hil_bridge.udp_port", there, "")
+    mirror = load_stack(name).with_override("stepping", "lockstep", "").with_override("hil_bridge.udp_port", there, "")
     mirror = mirror.with_override("hil_bridge.udp_peer_port", here, "").with_override("command_timeout", 60.0, "")
     bench = load_stack({"nodes": [{"executable": "hil_bridge", "parameters": {
         "link": "udp", "mode": "lockstep", "udp_port": here, "udp_peer_port": there, "scenario": scenario, "stop_time": 3.0,

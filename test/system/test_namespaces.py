@@ -1,6 +1,7 @@
-"""Two vehicles in one graph drive, record and are calibrated without touching each other."""
+"""Two vehicles in one graph drive, record and are calibrated without touching each other, in one process and one process each."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pictures
@@ -12,6 +13,7 @@ from lfdm_ros.calibration.store import PosteriorStore
 from lfdm_ros.errors import InputError
 from lfdm_ros.stacks.compose import run_stack
 from lfdm_ros.stacks.launching import ARGUMENTS, stack_from_arguments
+from lfdm_ros.stacks.processes import run_processes
 from lfdm_ros.stacks.stack import load_stack, prepare_stack
 
 SCENARIO = "initial: {speed: 8.0}\nduration: 1.5\ninputs:\n  - [0.0, 0.1, 0.3, 0.0]\n  - [1.5, -0.1, 0.2, 0.0]\n"
@@ -46,6 +48,27 @@ def test_two_vehicles_drive_and_record_as_each_alone(scenario: str, tmp_path: Pa
         assert all(topic.startswith(f"/{name}/") for topic in topics)
         driven = states(bag)
         np.testing.assert_array_equal(driven, states(tmp_path / "alone")[:len(driven)])
+
+
+def test_two_different_vehicles_in_processes_of_their_own(scenario: str, tmp_path: Path) -> None:
+    """By a stack file, as a fleet has it."""
+    fleet: dict[str, Any] = {"parameters": {"scenario": scenario, "stepping": "lockstep"}, "nodes": []}
+    for name, vehicle in (("a", "hmmwv"), ("b", "sedan")):
+        fleet["nodes"] += [
+            {"executable": "recorder", "namespace": name, "remappings": {"/clock": "clock"},
+             "parameters": {"bag": str(tmp_path / name), "use_sim_time": True}},
+            {"executable": "input_player", "namespace": name},
+            {"executable": "vehicle_simulator", "namespace": name, "remappings": {"/clock": "clock"},
+             "parameters": {"vehicle": vehicle, "speed_factor": 1.0 if name == "a" else 0.0}}]  # "a" goes on until "b" has ended
+    fleet["nodes"][-2]["parameters"] = {"on_finish": "shutdown"}
+    summary = run_processes(prepare_stack(fleet)[0], timeout=300.0)
+    assert summary["reason"] == "input_player ended"
+    first, second = states(tmp_path / "a"), states(tmp_path / "b")
+    assert len(first) > 10 and len(second) == 151 and first[0, 3] == second[0, 3] == 8.0
+    common = min(len(first), len(second))
+    assert not np.allclose(first[:common, 4], second[:common, 4])  # each its own vehicle
+    for name in "ab":
+        assert all(topic["topic"].startswith(f"/{name}/") for topic in bag_info(tmp_path / name, digest=False)["topics"])
 
 
 def test_namespaces_of_the_command_line_and_of_launch() -> None:
