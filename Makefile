@@ -91,7 +91,7 @@ docs: $(PACKAGE)  ## make the documentation site in build/docs
 
 .PHONY: pages
 pages: $(PACKAGE)  ## write the pages anew that come from declarations and parsers
-	@for page in cli parameters topics; do $(VENV)/bin/python -m lfdm_lab.$${page}_page > build/$$page.md && mv build/$$page.md docs/reference/ || exit; done
+	@mkdir -p build; for page in cli parameters topics; do $(VENV)/bin/python -m lfdm_lab.$${page}_page > build/$$page.md && mv build/$$page.md docs/reference/ || exit; done
 	@for page in reference/mapping howto/plants; do $(VENV)/bin/python -m lfdm_lab.mapping_page docs/$$page.md || exit; done
 
 .PHONY: doclinks
