@@ -435,8 +435,10 @@ class AuthorityArbiter:
             self._last_high = now
         # Autonomy has removed the threat, and an operator who goes on as before returns to it: over a slow link most of all.
         slow = float(np.interp(age, SLOW_LINK, (0.0, 1.0)))
-        hold = PEDAL_HOLD * slow if self._pedals_differ() else 0.0
-        if self._k > 0.5 and now - self._last_high < max(hold, self._holds * (s.extra_hold + slow * (LINK_HOLD - s.extra_hold))):
+        hold = self._holds * (s.extra_hold + slow * max(LINK_HOLD - s.extra_hold, 0.0))
+        if self._pedals_differ():
+            hold = max(hold, PEDAL_HOLD * slow)
+        if self._k > 0.5 and now - self._last_high < hold:
             self._law_k = max(self._law_k, min(before, HOLD_SHARE))
             if slow:
                 threat = max(threat, s.choose_operator)
