@@ -67,7 +67,7 @@ def others():
 MODELS = {model.name: (model, vehicle) for model, vehicle in (*models(), *others())}
 # Each chassis, tyre and part, for which the C compiler takes long; LFDM_EVERY_EXPORT=1: all.
 CHECKED = list(MODELS) if os.environ.get("LFDM_EVERY_EXPORT") else [
-    "driven_bicycle", "nonlinear_bicycle", "eight_dof/friction_field", "eleven_dof/tmeasy", "eighteen_dof/fiala",
+    "driven_bicycle", "nonlinear_bicycle", "eight_dof/friction_field", "eleven_dof/tmeasy", "eighteen_dof",
     "twenty_four_dof/tmeasy_nr",
     *(name for name in MODELS if name.count("/") > 1 or name.startswith("multibody"))]
 

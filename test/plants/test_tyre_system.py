@@ -86,7 +86,7 @@ def cornering_stiffness(tyre: str, front: bool) -> float:
     return -(forces[1] - forces[0]) / 2e-4
 
 
-@pytest.mark.parametrize(("tyre", "speed"), [("fiala", 5.0), ("fiala", 14.0), ("tmeasy", 14.0)])
+@pytest.mark.parametrize(("tyre", "speed"), [("fiala", 5.0), ("fiala", 14.0), ("tmeasy_nr", 14.0)])
 def test_on_a_circle_the_yaw_rate_is_that_of_the_single_track(car, tyre, speed):
     """r = v delta / (L + m v^2 / L (b / C_f - a / C_r)), with stiffnesses of the axles that the FMUs have not said."""
     plant = car(tyre)
