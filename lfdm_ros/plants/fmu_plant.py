@@ -47,6 +47,7 @@ from lfdm_ros.units import unit_scale
 
 _CHILD = "lfdm_ros.plants.fmu_child"
 _GRACE = 1.0  # [s] for a process to end by itself
+_TIMED_STEPS = 1000  # for which the timeout of an answer is given
 
 
 class FmuProcess:
@@ -57,7 +58,7 @@ class FmuProcess:
         """Unpacks the FMU.
 
         Args:
-            step: [s] of communication. timeout: [s] of the wall clock for an answer.
+            step: [s] of communication. timeout: [s] of the wall clock for an answer to 1000 steps at most.
             parameters: with values in the FMU's units, set at each reset. start, inputs: variables to set; outputs: variables to read.
 
         Raises:
@@ -98,14 +99,17 @@ class FmuProcess:
         if self._child is None:
             self._launch()
         self._steps = 0
-        return self._request("was loaded and initialised", HEAD.pack(fmu_child.RESET, 0) + struct.pack(f"<{len(start)}d", *start))
+        message = HEAD.pack(fmu_child.RESET, 0) + struct.pack(f"<{len(start)}d", *start)
+        return self._request("was loaded and initialised", message, self._timeout)
 
     def advance(self, first: Sequence[float], last: Sequence[float], steps: int) -> tuple[float, ...]:
         """Advances with inputs from first to last; returns the outputs. Raises PlantFailed: it crashed, hangs, or refused."""
         if self._child is None:
             raise PlantFailed(f"{self._name} does not run any more; reset it")
         numbers = (*first, *last)
-        outputs = self._request("was stepped", HEAD.pack(fmu_child.ADVANCE, steps) + struct.pack(f"<{len(numbers)}d", *numbers))
+        message = HEAD.pack(fmu_child.ADVANCE, steps) + struct.pack(f"<{len(numbers)}d", *numbers)
+        # Many steps on a busy machine are no hang.
+        outputs = self._request("was stepped", message, self._timeout * max(1.0, steps / _TIMED_STEPS))
         self._steps += steps
         return outputs
 
@@ -120,18 +124,18 @@ class FmuProcess:
         there.close()
         self._connection = here
         weakref.finalize(self, _end, self._child, here)
-        here.settimeout(self._timeout)
 
-    def _request(self, doing: str, message: bytes) -> tuple[float, ...]:
-        """Sends a request and returns the answer. Raises PlantFailed."""
+    def _request(self, doing: str, message: bytes, timeout: float) -> tuple[float, ...]:
+        """Sends a request and returns the answer within `timeout` [s]. Raises PlantFailed."""
         assert self._connection is not None and self._child is not None
         at = f" at {self._steps * self._step:g} s" if self._steps else ""
+        self._connection.settimeout(timeout)
         try:
             self._connection.send(message)
             answer = self._connection.recv(LARGEST)
         except TimeoutError:
             self.close(0.0)
-            raise PlantFailed(f"{self._name} hangs: no answer in {self._timeout:g} s while it {doing}{at}",
+            raise PlantFailed(f"{self._name} hangs: no answer in {timeout:g} s while it {doing}{at}",
                               self._steps * self._step) from None
         except OSError:
             answer = b""
@@ -164,7 +168,7 @@ def _end(child: subprocess.Popen[bytes], connection: socket.socket, grace: float
 KEYS = (
     Key("fmu", "vehicle.fmu", "the FMU, or an SSP of several connected ones with variables COMPONENT.NAME; relative to the plant file"),
     Key("step", "1 ms", "of communication; a bare number is in s. Default: the FMU's if at most 10 ms, else 1 ms"),
-    Key("timeout", "10 s", "of the wall clock for an answer"),
+    Key("timeout", "10 s", "of the wall clock for an answer to 1000 steps at most; in proportion for more"),
     Key("inputs", "{PEDAL: EXPRESSION}", "inputs of the FMU, from `steering`, `throttle` and `brake`; default: those with these names"),
     Key("outputs", "{vx: EXPRESSION}", f"outputs of the plant, from variables of the FMU; required are {', '.join(REQUIRED)}; default: "
         "those with these names"),
