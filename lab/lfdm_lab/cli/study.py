@@ -61,7 +61,7 @@ OPTIONS = {"sbc": (*_COMMON, "survey", "seeds", "likelihood", "steps", "final_st
            "density": (*_DRIVEN, "speeds", "densities", "controllers", "slow_seeds"), "risk": (*_DRIVEN, "slow_seeds"),
            "friction": ("seeds", "vehicle", "json"), "radar": ("seeds", "vehicle", "json"),
            "movers": (*_DRIVEN, "seed", "scenarios", "record"), "barn": ("vehicle", "set", "json", "scenarios"),
-           "sharing": ("seeds", "json", "latencies", "scenarios", "controls", "ablation", "record")}
+           "sharing": ("seeds", "seed", "json", "latencies", "scenarios", "controls", "ablation", "record")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "each speed (default 100, 10, 30; density: and each density); radar: of each meeting (default 10); "
                         "movers: of each scenario (default 30); friction: fields of each cell (default 200)")
     parser.add_argument("--seed", type=int, metavar="S", help="the same seed gives the same study (default: sbc 1, else the recipe's); "
-                        "movers: the first of --seeds (default 1)")
+                        "movers, sharing: the first of --seeds (default 1)")
     parser.add_argument("--draws", type=int, metavar="N", help="draws of each posterior (sbc: 200) or chain (default: the recipe's)")
     parser.add_argument("--chains", type=int, metavar="N", help="priors, bags: independent chains (default: the recipe's)")
     parser.add_argument("--sampler", metavar="NAME", help="as lfdm calibrate --help lists them (default: sbc the recipe's, else "

@@ -128,7 +128,7 @@ def _prepare_risk(args: argparse.Namespace) -> Prepared:
 def _prepare_sharing(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import sharing
 
-    seeds, latencies = _seeds(args), args.latencies or list(sharing.LATENCIES)
+    seeds, latencies = _seed_range(args), args.latencies or list(sharing.LATENCIES)
     scenarios = [each for name in args.scenarios or sharing.SCENARIOS for each in (sharing.MOVERS if name == "movers" else [name])]
     items = sharing.drives(seeds, latencies, scenarios, args.controls or sharing.CONTROLS)
     if args.ablation:
@@ -156,8 +156,7 @@ def _prepare_movers(args: argparse.Namespace) -> Prepared:
     from lfdm_lab.studies import movers
 
     settings = parse_settings(args.set)
-    items = movers.drives(_seeds(args), settings, args.scenarios or tuple(movers.SCENARIOS), args.vehicle,
-                          1 if args.seed is None else args.seed)
+    items = movers.drives(_seed_range(args), settings, args.scenarios or tuple(movers.SCENARIOS), args.vehicle)
     return Prepared(items, movers.work, movers.key, _report_movers, _changed(settings), movers.bag_name)
 
 
@@ -209,6 +208,11 @@ def _driven(args: argparse.Namespace, settings: Settings) -> tuple[Sequence[Any]
 
 def _seeds(args: argparse.Namespace) -> int:
     return args.seeds if args.seeds is not None else SEEDS[args.study]
+
+
+def _seed_range(args: argparse.Namespace) -> range:
+    first = 1 if args.seed is None else args.seed
+    return range(first, first + _seeds(args))
 
 
 def _report_mpc(runs: Results, outcome: dict[str, Any]) -> Reported:

@@ -249,11 +249,10 @@ def _is_file(scenario: str) -> bool:
     return bool(FilePath(scenario).suffix)
 
 
-def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS), vehicle: str = VEHICLE,
-           first: int = 1) -> list[Drive]:
-    """Returns all drivers on `seeds` seeds from `first` on of each named scenario (trusting: only those with occluded traffic), autonomy
-    and brake once on each file and each CommonRoad file of a folder. Raises InputError: unknown scenario, an empty folder, or files that
-    cannot be driven, before the first drive."""
+def drives(seeds: Sequence[int], settings: Settings, scenarios: Sequence[str] = tuple(SCENARIOS), vehicle: str = VEHICLE) -> list[Drive]:
+    """Returns all drivers on the seeds of each named scenario (trusting: only those with occluded traffic), autonomy and brake once on
+    each file and each CommonRoad file of a folder. Raises InputError: unknown scenario, an empty folder, or files that cannot be driven,
+    before the first drive."""
     named, files, refused = list[str](), list[str](), list[str]()
     for name in scenarios:
         found = sorted(map(str, FilePath(name).glob("*.xml"))) if FilePath(name).is_dir() else [name]
@@ -272,8 +271,8 @@ def drives(seeds: int, settings: Settings, scenarios: Sequence[str] = tuple(SCEN
                 raise InputError(f"there is no scenario '{each}'{suggest(each, SCENARIOS, 'give files or folders, or choose from: ')}")
     if refused:
         raise InputError(f"{len(refused)} of {len(files)} files cannot be driven, leave them out: {'; '.join(refused)}")
-    return [Drive(name, driver, seed, settings, vehicle) for seed in range(first, first + seeds) for name in named
-            for driver in DRIVERS if driver != TRUSTING or name in TRAFFIC] + [
+    return [Drive(name, driver, seed, settings, vehicle) for seed in seeds for name in named for driver in DRIVERS
+            if driver != TRUSTING or name in TRAFFIC] + [
         Drive(name, driver, 1, settings, vehicle) for name in files for driver in (AUTONOMY, BRAKE)]
 
 

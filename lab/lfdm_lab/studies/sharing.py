@@ -87,9 +87,9 @@ class SharingRun:
     blind: bool = False
 
 
-def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequence[str] = tuple(SCENARIOS),
+def drives(seeds: Sequence[int], latencies: Sequence[float] = LATENCIES, scenarios: Sequence[str] = tuple(SCENARIOS),
            controls: Sequence[str] = CONTROLS) -> list[SharingRun]:
-    """Returns drives of every control at every latency in every scenario, seeds 1 to `seeds`; the autonomy, which has no link, once. Raises
+    """Returns drives of every control at every latency in every scenario on the seeds; the autonomy, which has no link, once. Raises
     InputError: unknown scenario or control, or latency out of range."""
     for name, choices in (*((s, ALL_SETTINGS) for s in scenarios), *((c, CONTROLS) for c in controls)):
         if name not in choices:
@@ -97,7 +97,7 @@ def drives(seeds: int, latencies: Sequence[float] = LATENCIES, scenarios: Sequen
     for latency in latencies:
         if not 0.0 <= latency <= 2.0:
             raise InputError(f"latency is {latency:g} s; give 0 to 2")
-    return [SharingRun(scenario, control, latency, seed) for seed in range(1, seeds + 1) for scenario in scenarios for control in controls
+    return [SharingRun(scenario, control, latency, seed) for seed in seeds for scenario in scenarios for control in controls
             for latency in (latencies if control != AUTONOMY else latencies[:1])]
 
 
@@ -109,18 +109,19 @@ ABLATION: Mapping[str, dict[str, Any]] = {
 ABLATION_LATENCY = 0.5  # [s] at which they are compared
 
 
-def ablation(seeds: int, latencies: Sequence[float], scenarios: Sequence[str], names: Sequence[str] = tuple(ABLATION)) -> list[SharingRun]:
+def ablation(seeds: Sequence[int], latencies: Sequence[float], scenarios: Sequence[str],
+             names: Sequence[str] = tuple(ABLATION)) -> list[SharingRun]:
     """Returns drives of shared control with each variant of ABLATION, on the same seeds. Raises InputError: no such variant."""
     for name in names:
         if name not in ABLATION:
             raise InputError(f"there is no '{name}' to leave the risk out for; choose from: {', '.join(ABLATION)}")
-    return [SharingRun(scenario, SHARED, latency, seed, **ABLATION[name]) for seed in range(1, seeds + 1) for scenario in scenarios
+    return [SharingRun(scenario, SHARED, latency, seed, **ABLATION[name]) for seed in seeds for scenario in scenarios
             for name in names for latency in latencies]
 
 
-def blind(seeds: int, latency: float, scenarios: Sequence[str]) -> list[SharingRun]:
+def blind(seeds: Sequence[int], latency: float, scenarios: Sequence[str]) -> list[SharingRun]:
     """Returns drives of an autonomy with a blind sector, alone and in shared control."""
-    return [SharingRun(scenario, control, 0.0 if control == AUTONOMY else latency, seed, blind=True) for seed in range(1, seeds + 1)
+    return [SharingRun(scenario, control, 0.0 if control == AUTONOMY else latency, seed, blind=True) for seed in seeds
             for scenario in scenarios for control in (AUTONOMY, SHARED)]
 
 

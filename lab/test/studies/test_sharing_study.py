@@ -1,5 +1,6 @@
 """The study of sharing: its runs, their repeatability, and its tables."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from lfdm_lab.studies import movers, pictures
 from lfdm_lab.studies import sharing as study
+from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.reports import markdown_table
@@ -22,21 +24,28 @@ def short(monkeypatch):
 
 
 def test_every_control_drives_the_same_seeds():
-    items = study.drives(2)
+    items = study.drives([1, 2])
     assert len(items) == 2 * 3 * (4 + 4 + 1) and len({study.key(item) for item in items}) == len(items)
     for control, latencies in (("operator", 4), ("shared", 4), ("autonomy", 1)):
         assert len({item.latency for item in items if item.control == control}) == latencies
-    more = study.ablation(1, (0.5,), ["lane_change"])
+    more = study.ablation([1], (0.5,), ["lane_change"])
     assert {(item.threats, item.mode) for item in more} == {(("sideslip",), "blend"), (("demand",), "blend"), (("clearance",), "blend"),
                                                              (("load_transfer",), "blend"), (study.RISK_THREATS, "blend")}
-    assert [item.control for item in study.blind(1, 0.8, ["obstacle_field"])] == ["autonomy", "shared"]
+    assert [item.control for item in study.blind([1], 0.8, ["obstacle_field"])] == ["autonomy", "shared"]
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ({"scenarios": ["moon"]}, "moon"), ({"controls": ["nobody"]}, "nobody"), ({"latencies": [3.0]}, "latency")])
 def test_unknown_scenarios_controls_and_latencies_are_refused(arguments, words):
     with pytest.raises(InputError, match=words):
-        study.drives(1, **arguments)
+        study.drives([1], **arguments)
+
+
+def test_the_first_seed_is_chosen(capsys, monkeypatch):
+    monkeypatch.setattr("lfdm_ros.scheduling.available_cores", lambda: 1)
+    main(["study", "sharing", "--scenarios", "lane_change", "--controls", "operator", "--latencies", "0", "--seeds", "2", "--seed", "8",
+          "--json"])
+    assert [run["seed"] for run in json.loads(capsys.readouterr().out)["runs"]] == [8, 9]
 
 
 def test_a_run_repeats_to_the_bit(short):
