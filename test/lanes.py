@@ -11,20 +11,18 @@ from lfdm_ros.compiler.graph import VALUE, graph_of
 
 
 def evaluate(function: ca.Function, points: np.ndarray, real: str = "double", lanes: int = 1) -> np.ndarray:
-    """The first result of a function of one vector, a row per number of it if there are several, on `lanes` points at once, as a batch
-    kernel computes."""
+    """The first result of a function of one vector, on `lanes` points at once, as a batch kernel computes."""
     graph = graph_of(function)
     code = Code(graph, {"x": "ptr", "y": "ptr"}, real=real, lanes=lanes)
     double = code.value.replace(real, "double")
     for i, node in enumerate(graph.inputs[0]):
         code.bind(node, code.cast(code.load("%x", i, double), double, code.value))
     code.emit(graph.reachable(graph.outputs[0]))
-    for i, node in enumerate(graph.outputs[0]):
-        code.store(code.cast(code.get(node, VALUE), code.value, double), "%y", i, double)
+    code.store(code.cast(code.get(graph.outputs[0][0], VALUE), code.value, double), "%y", 0, double)
     machine = machine_code.MachineCode(machine_code.compile_text(code.text("f", machine_code.TRIPLE)))
     call = machine.function("f", [ctypes.c_void_p] * 2)
-    result = np.empty((points.shape[1] // lanes, len(graph.outputs[0]), lanes))
-    for k, row in enumerate(result):
-        block = np.ascontiguousarray(points[:, k * lanes:(k + 1) * lanes])
-        call(block.ctypes.data, row.ctypes.data)
-    return result.transpose(1, 0, 2).reshape(result.shape[1], -1).squeeze(axis=0 if result.shape[1] == 1 else ())
+    result = np.empty(points.shape[1])
+    for k in range(0, len(result), lanes):
+        block = np.ascontiguousarray(points[:, k:k + lanes])
+        call(block.ctypes.data, result[k:].ctypes.data)
+    return result

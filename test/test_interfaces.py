@@ -1,5 +1,6 @@
 """The interfaces: every field tells its unit, every type survives serialisation and resembles what the design lists."""
 
+import math
 import re
 from pathlib import Path
 
@@ -46,16 +47,24 @@ def message_classes() -> list:
 
 
 @pytest.mark.parametrize("path", FILES + OF_OTHERS, ids=lambda path: path.stem)
-def test_every_field_has_a_comment_and_every_number_a_unit_of_si(path: Path) -> None:
+def test_every_field_has_a_comment_and_every_number_a_unit(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# "), f"{path.name} does not say what it is"
     for field in fields(path):
         where = f"{path.name}: {field['name']}"
         assert field["comment"], f"{where} has no comment"
-        unit = re.match(r"\[([^\]]+)\] \S", field["comment"])
-        assert unit or not re.fullmatch(NUMBERS, field["type"]), f"{where} has no [unit]"
+        if re.fullmatch(NUMBERS, field["type"]):
+            unit = re.match(r"\[([^\]]+)\] \S", field["comment"])
+            assert unit, f"{where} has no [unit]"
+            if unit[1] != "see units":
+                to_si(1.0, unit[1], unit[1], where)  # raises for a unit that pint does not know
+
+
+@pytest.mark.parametrize("path", FILES + OF_OTHERS, ids=lambda path: path.stem)
+def test_units_are_si(path: Path) -> None:
+    for field in fields(path):
+        unit = re.match(r"\[([^\]]+)\]", field["comment"] or "")
         if unit and unit[1] != "see units":
-            to_si(1.0, unit[1], unit[1], where)  # raises for a unit that pint does not know
-            assert set(re.findall(r"[A-Za-z]+", unit[1])) <= {"m", "kg", "s", "rad", "N", "dB"}, where
+            assert set(re.findall(r"[A-Za-z]+", unit[1])) <= {"m", "kg", "s", "rad", "N", "dB"}, f"{path.name}: {field['name']}"
 
 
 def test_serialisation_keeps_every_type() -> None:
@@ -77,6 +86,24 @@ def test_serialisation_keeps_every_type() -> None:
                 setattr(filled, name, ["a", "b"])
         assert deserialize_message(serialize_message(filled), cls) == filled
         assert filled != cls()
+
+
+def test_not_measured_travels_as_nan() -> None:
+    pytest.importorskip("rclpy")
+    from rclpy.serialization import deserialize_message, serialize_message
+
+    from lfdm_ros.msg import VehicleState
+
+    received = deserialize_message(serialize_message(VehicleState(vy=math.nan, tyre_force_z=[math.nan] * 4)), VehicleState)
+    assert math.isnan(received.vy) and all(math.isnan(force) for force in received.tyre_force_z)
+
+
+def test_wheel_arrays_hold_four() -> None:
+    pytest.importorskip("rclpy")
+    from lfdm_ros.msg import VehicleState
+
+    kinds = VehicleState.get_fields_and_field_types()
+    assert {kinds[name] for name in ("wheel_speeds", "tyre_force_x", "tyre_force_y", "tyre_force_z")} == {"double[4]"}
 
 
 def test_definitions_are_installed_with_the_package() -> None:

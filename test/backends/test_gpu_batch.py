@@ -1,6 +1,5 @@
 """Batches on a GPU without one: their PTX as C against the processor's kernels, and the launcher on a driver that runs that C."""
 
-import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -65,11 +64,6 @@ def others():
 
 
 MODELS = {model.name: (model, vehicle) for model, vehicle in (*models(), *others())}
-# Each chassis, tyre and part, for which the C compiler takes long; LFDM_EVERY_EXPORT=1: all.
-CHECKED = list(MODELS) if os.environ.get("LFDM_EVERY_EXPORT") else [
-    "driven_bicycle", "nonlinear_bicycle", "eight_dof/friction_field", "eleven_dof/tmeasy", "eighteen_dof",
-    "twenty_four_dof/tmeasy_nr",
-    *(name for name in MODELS if name.count("/") > 1 or name.startswith("multibody"))]
 
 
 def batch(model, vehicle, count, seed=0):
@@ -91,8 +85,8 @@ def agree(found, expected, model, real_bound):
     assert worst[place] < real_bound, f"{model.name}: {model.states[place].name} off by {worst[place]:.2g}"
 
 
-@pytest.mark.parametrize(("name", "precision", "bound"), [
-    *((name, "float64", 1e-12) for name in CHECKED), *((name, "float32", 2e-4) for name in CHECKED[::2])])
+@pytest.mark.parametrize("precision, bound", [("float64", 1e-12), ("float32", 2e-4)])
+@pytest.mark.parametrize("name", MODELS)
 def test_every_model_as_the_processor_does(gpu, name, precision, bound):
     """All states. In single precision accelerations of wheels and body are differences of large forces; motion is held to 1e-5."""
     model, vehicle = MODELS[name]
@@ -120,7 +114,8 @@ def arguments(count, hold=False, inputs=INPUTS, keep=True):
     return p, x0, inputs, hold, 10, 0.005, ROWS, observed, keep
 
 
-@pytest.mark.parametrize(("count", "hold"), [(1, False), (BLOCK - 1, True), (BLOCK, True), (5 * BLOCK + 17, False)])
+@pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 17])
+@pytest.mark.parametrize("hold", [False, True])
 def test_any_number_of_vehicles(gpu, count, hold):
     ours = GpuBatch(MODEL, "float64", False, ())(*arguments(count, hold))
     theirs = compile_batch("cpu", MODEL, "float64", False, ())(*arguments(count, hold))
@@ -140,7 +135,8 @@ def test_own_inputs_and_prescribed_states(gpu):
     assert np.ptp(ours[1][:, -1, 1]) > 0.1  # each its own
 
 
-@pytest.mark.parametrize(("precision", "bound", "memory"), [("float64", 1e-12, 2**21), ("float32", 1e-5, 2**30)])
+@pytest.mark.parametrize("memory", [2**30, 2**21])
+@pytest.mark.parametrize("precision, bound", [("float64", 1e-12), ("float32", 1e-5)])
 def test_fields_of_friction_by_vehicle(gpu, precision, bound, memory):
     """Each on a field of its own, some of them on the same, one on a number that no field has; also where not all fields fit at a time."""
     gpu.set(memory=memory)

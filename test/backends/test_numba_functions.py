@@ -10,13 +10,15 @@ from lfdm_ros.simulation import Simulator, initial_state
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")
+MODELS = ("eight_dof", "driven_bicycle")
 U0, U1, H = np.array([0.0, 0.2, 0.0]), np.array([0.2, 0.5, 0.0]), 0.001
 
 
-def test_a_loop_of_their_own_does_what_the_simulator_does():
+@pytest.mark.parametrize("name", MODELS)
+def test_a_loop_of_their_own_does_what_the_simulator_does(name):
     from numba import njit
 
-    model = get_model("eight_dof")
+    model = get_model(name)
     p = VEHICLE.vector(model)
     step, rhs, advance = (numba_function(model, function) for function in ("step", "rhs", "advance"))
 

@@ -83,7 +83,7 @@ def test_wrong_shapes_are_refused() -> None:
         kernel.run(x0, np.zeros((len(x0), 8)), p, np.zeros((0, 8)), np.zeros((5, 3)), 0, STEP, False)
 
 
-@pytest.mark.parametrize("n", [1, 37])
+@pytest.mark.parametrize("n", [1, 16, 37])
 def test_a_batch_of_any_size_is_its_vehicles(n: int) -> None:
     """All cores, and vectors that are not full: each vehicle as it is alone."""
     random = np.random.default_rng(n)

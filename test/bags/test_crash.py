@@ -213,6 +213,14 @@ def test_values_that_do_not_fit_their_checksum_are_read_and_told(tmp_path):
     assert info["note"].endswith(" bytes between 0.000 and 0.000 s do not fit their checksum, values there may be wrong")
 
 
+def test_the_first_chunk_lost_takes_the_definitions_from_the_summary(tmp_path):
+    path, file, content = written(tmp_path, "mcap")
+    start, end = next((start, end) for opcode, start, end in records(content) if opcode == 6)
+    file.write_bytes(content[:start] + bytes(end - start) + content[end:])
+    assert throttles(path) == list(range(50, 400))
+    assert "bytes between the beginning and 0.000 s lost" in bag_info(path)["note"]
+
+
 @pytest.mark.parametrize("damage, kept", [("bit", 400), ("zeros", 350), ("dropped", 350)])
 def test_a_topic_that_begins_late_does_not_hide_the_others(tmp_path, damage, kept):
     with BagWriter(tmp_path / "bag", origin_ns=0) as writer:
@@ -229,11 +237,7 @@ def test_a_topic_that_begins_late_does_not_hide_the_others(tmp_path, damage, kep
         file.write_bytes(content[:end - 1] + bytes([content[end - 1] ^ 1]) + content[end:])
     else:
         file.write_bytes(content[:start] + (bytes(end - start) if damage == "zeros" else b"") + content[end:])
-    info = bag_info(tmp_path / "bag")
-    assert {t["topic"]: t["count"] for t in info["topics"]} == {"c": kept, "d": 300}
-    assert throttles(tmp_path / "bag") == list(range(400 - kept, 400))  # the definitions are those of the summary
-    if damage == "zeros":
-        assert "bytes between the beginning and 0.000 s lost" in info["note"]
+    assert {t["topic"]: t["count"] for t in bag_info(tmp_path / "bag")["topics"]} == {"c": kept, "d": 300}
 
 
 def test_records_of_others_and_further_fields_are_no_damage(tmp_path):
@@ -373,6 +377,14 @@ def test_a_damaged_page_costs_no_more_than_its_own_messages(tmp_path, page):
     assert throttles(path) == sorted(throttles(path))
     if info["messages"] < 400 and throttles(path)[-1] == 399:
         assert f"{400 - info['messages']} messages between " in info["note"]
+
+
+def test_an_sqlite_file_without_its_first_bytes_is_read(tmp_path):
+    path, file, content = written(tmp_path, "sqlite3")
+    file.write_bytes(bytes(100) + content[100:])
+    assert throttles(path) == list(range(400))
+    (path / "metadata.yaml").unlink()
+    assert throttles(path) == list(range(400))
 
 
 # As distributions write them: up to Humble a topic has no hash, up to Dashing no QoS, and there are no definitions.

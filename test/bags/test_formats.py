@@ -65,6 +65,15 @@ def test_rows_out_of_order_are_sorted_where_it_is_asked(tmp_path, imported):
     check(imported("drive.csv", log("{recording}.csv", sort=True)))
 
 
+def test_an_angle_of_another_source_goes_the_short_way_round(tmp_path, imported):
+    (tmp_path / "drive.csv").write_text("t,speed\n0.05,36\n")
+    (tmp_path / "gnss.csv").write_text("t,course\n0,179\n0.1,-179\n")
+    gnss = {"file": "gnss.csv", "time": {"column": "t"}, "columns": {"t": "s", "course": {"unit": "deg", "wraps": True}}}
+    topics = {"vehicle/state": {"type": "lfdm_ros/msg/VehicleState", "from": "log", "fields": {"yaw": "gnss.course"}}}
+    bag = imported("drive.csv", {**log("{recording}.csv"), "gnss": gnss}, topics)
+    assert read_series(bag, "vehicle/state", ["yaw"]).values[0, 0] == pytest.approx(np.pi)
+
+
 # -- Tables ---------------------------------------------------------------------------------------------------------
 
 
@@ -96,8 +105,7 @@ def test_parquet(tmp_path, imported):
 
 
 def test_matlab_structures_and_variables_of_other_lengths(tmp_path, imported):
-    savemat(tmp_path / "drive.mat", {"data": {"t": TIME[None], "v": SPEED[:, None]}, "fast": np.arange(400.0), "mass": 1500.0,
-                                     "mode": "Real"})
+    savemat(tmp_path / "drive.mat", {"data": {"t": TIME, "v": SPEED}, "fast": np.arange(400.0), "mass": 1500.0})
     columns = {"t": {"column": "data.t", "unit": "s"}, "speed": {"column": "data.v", "unit": "km/h"}}
     check(imported("drive.mat", log("{recording}.mat", columns=columns)))
     with pytest.raises(InputError, match=r"there are data\.t \(4\), data\.v \(4\), fast \(400\); give those of another length a source"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import yaml
+from scipy.io import savemat
 
 from lfdm_ros.bags import BagWriter, bag_info, bags_in, import_recording, open_bag, read_series, recording_name
 from lfdm_ros.cli.main import main
@@ -104,6 +105,12 @@ def test_files_without_header_in_columns_or_rows(imported, tmp_path):
     assert read_series(imported("0,1\n36,72\n0,0\n1,1\n", content), "vehicle/state", ["vx"]).values[:, 0].tolist() == [10.0, 20.0]
 
 
+def test_mat_files(imported, tmp_path):
+    savemat(tmp_path / "drive.mat", {"t": [[0.0, 0.5]], "speed": [[36.0, 72.0]], "psi": [[0.0], [90.0]], "gear": [[1, 2]], "mode": "Real"})
+    bag = imported(None, mapping(sources__log__file="{recording}.mat"), source="drive.mat")
+    assert read_series(bag, "vehicle/state", ["vx", "gear"]).values.tolist() == [[10.0, 1.0], [20.0, 2.0]]
+
+
 def companion(**changes):
     """A second source, in an array, with the times of some rows of the first."""
     array = {"format": "npy", "transpose": True, "names": ["a"], "time": {"source": "log", "first_row": 1}, "columns": {"a": "m/s"}}
@@ -196,6 +203,18 @@ def test_an_angle_that_may_be_a_heading_is_asked_for(imported):
     assert angles[1] == pytest.approx(0.0, abs=1e-12)
 
 
+def test_only_an_angle_wraps(imported):
+    with pytest.raises(InputError, match=r"columns\.speed\.wraps: only an angle wraps, and km/h is no unit of angle"):
+        imported(content=mapping(sources__log__columns__speed={"unit": "km/h", "wraps": True}))
+
+
+def test_sources_are_resampled_linearly_and_a_table_can_be_in_the_mapping(imported):
+    table = {"table": [[0, 0], [1, 1]], "names": ["t", "pedal"], "time": {"column": "t"}, "columns": {"t": "s", "pedal": 1}}
+    topic = {"type": "lfdm_ros/msg/DriverCommand", "from": "log", "fields": {"throttle": "driver.pedal", "brake": 0, "steering": 0}}
+    bag = imported(content=mapping(sources__driver=table, topics__command=topic))
+    assert read_series(bag, "command", ["throttle"]).values[:, 0].tolist() == [0.0, 0.5, 1.0]
+
+
 def test_optional_columns_are_nan_and_held_rows_can_be_dropped(imported):
     columns = {"t": "s", "speed": "km/h", "psi": "deg", "gear": 1, "roll": {"unit": "deg", "optional": True}}
     content = mapping(sources__log__columns=columns, topics__held={
@@ -283,11 +302,11 @@ def test_broken_files(imported, tmp_path, text, message):
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"sources__log__columns__speed": "m"}, r"vehicle/state\.fields\.vx: 'speed' does not fit: length where length / time"),
+    ({"sources__log__columns__speed": "furlong/h/h"}, r"fields\.vx: 'speed' does not fit: length / time\^2 where"),
     ({"sources__log__columns__speed": "parsnip"}, r"columns\.speed: unit 'parsnip' is not known"),
     ({"sources__log__columns__speed": {"column": "speed"}}, r"columns\.speed has no unit"),
     ({"sources__log__columns__t": "m"}, r"sources\.log\.time: column 't' is length where time \(s\) is expected"),
     ({"sources__log__columns__acc x": "m/s^2"}, r"'acc x' cannot be used in an expression; write for example acc_x: \{column: \"acc x\""),
-    ({"sources__log__columns__speed": {"unit": "km/h", "wraps": True}}, r"columns\.speed\.wraps: only an angle wraps, and km/h is no"),
     ({"sources__log__colums": {}}, r"sources\.log: unknown key 'colums'"),
     ({"sources__log__time": {"column": "time"}}, r"sources\.log\.time: column 'time' is not among its columns"),
     ({"sources__log__time": {"rate": "100"}}, r"time\.rate is '100': a pure number where 1 / time"),
@@ -305,6 +324,7 @@ def test_broken_files(imported, tmp_path, text, message):
     ({"topics__vehicle/state__type": "lfdm_ros/msg/Vehicle"}, r"topics\.vehicle/state\.type: message type lfdm_ros/msg/Vehicle is unknown"),
     ({"topics__vehicle/state__from": "lgo"}, r"from is 'lgo' \(did you mean 'log'\?\); write one of log"),
     ({"constants__radius": "half a metre"}, r"constants\.radius is 'half a metre'; write a number and a unit"),
+    ({"constants__radius": "0.5 metres_"}, r"constants\.radius: unit 'metres_' is not known"),
     ({"time_origin": "start"}, "time_origin is 'start'; write keep"),
     ({"topics": None}, "missing key 'topics'"),
 ])

@@ -5,7 +5,7 @@ import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from lfdm_ros.bags import BagWriter, bag_info, existing_fields, open_bag, read_series
+from lfdm_ros.bags import BagWriter, bag_info, existing_fields, open_bag, read_series, recording_name
 from lfdm_ros.bags.fields import find_field
 from lfdm_ros.bags.typestore import build_message, new_message, typestore
 from lfdm_ros.errors import InputError
@@ -43,6 +43,12 @@ def test_foreign_bag(tmp_path, storage):
     assert series.stamp0 == start
     with pytest.raises(InputError, match="field 'data' is a string, not a number"):
         read_series(tmp_path / "foreign", "/text", ["data"])
+
+
+def test_single_file_of_a_bag(tmp_path):
+    write_foreign(tmp_path / "foreign", {"/twist": (TWIST, [(5, {"header": header(7)})])})
+    assert recording_name(tmp_path / "foreign" / "foreign.mcap") == "foreign"
+    assert bag_info(tmp_path / "foreign" / "foreign.mcap")["messages"] == 1
 
 
 def test_simulated_headers_recorded_at_wall_time_begin_near_zero(tmp_path):

@@ -11,7 +11,7 @@ import yaml
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series, recording_sha256
+from lfdm_ros.bags import BagWriter, bag_info, open_bag, read_series, recording_name, recording_sha256
 from lfdm_ros.bags.storage import SealedMcapWriter
 from lfdm_ros.bags.typestore import new_message, typestore
 from lfdm_ros.errors import InputError
@@ -34,8 +34,8 @@ def write_drive(path, storage="mcap", count=50, **options):
 
 
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
-def test_what_is_written_is_read_by_rosbags_and_by_us(tmp_path, storage):
-    write_drive(tmp_path / "drive", storage, origin_ns=0)
+def test_what_is_written_is_read_by_rosbags(tmp_path, storage):
+    write_drive(tmp_path / "drive", storage)
     with AnyReader([tmp_path / "drive"]) as reader:
         topics = {c.topic: (c.msgtype, c.msgcount) for c in reader.connections}
         assert topics == {"vehicle/state": (STATE, 50), "control/command": (COMMAND, 50)}
@@ -43,6 +43,11 @@ def test_what_is_written_is_read_by_rosbags_and_by_us(tmp_path, storage):
     assert [t for t, _ in states] == [i * 10**8 for i in range(50)]
     assert states[7][1].vx == pytest.approx(1.4)
     assert states[7][1].wheel_speeds == pytest.approx([1, 2, 3, 0.7])
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_series_hold_scalars_and_array_elements(tmp_path, storage):
+    write_drive(tmp_path / "drive", storage, origin_ns=0)
     series = read_series(tmp_path / "drive", "/vehicle/state", ["wheel_speeds[3]", "vx"])
     assert series.stamp0 == 0
     assert series.time.tolist() == [i / 10 for i in range(50)]  # to the last bit: windows are compared with these
@@ -66,6 +71,16 @@ def test_metadata_is_the_same_while_it_is_written_and_in_the_end(tmp_path, stora
     assert information["topics_with_message_count"][0]["topic_metadata"]["offered_qos_profiles"][0]["depth"] == 7
 
 
+def test_raw_bytes_are_kept(tmp_path):
+    message = new_message("sensor_msgs/msg/Imu", real=0.25)
+    message.header.frame_id = "imu_link"
+    raw = bytes(typestore().serialize_cdr(message, "sensor_msgs/msg/Imu"))
+    with BagWriter(tmp_path / "imu") as writer:
+        writer.write_raw("/imu", "sensor_msgs/msg/Imu", 5, raw)
+    with open_bag(tmp_path / "imu") as bag:
+        assert [(c.topic, t, cdr) for c, t, cdr in bag.raw()] == [("/imu", 5, raw)]
+
+
 def test_content_hash_sees_content_only(tmp_path):
     write_drive(tmp_path / "a")
     write_drive(tmp_path / "b", "sqlite3", recording="b")
@@ -83,6 +98,13 @@ def test_content_hash_sees_content_only(tmp_path):
             writer.write_raw("c", COMMAND, 0, bytes(raw))
         padded[name] = recording_sha256(tmp_path / name)
     assert padded["d"] == padded["e"]
+
+
+def test_name_is_declared_or_the_folder(tmp_path):
+    write_drive(tmp_path / "drive", recording="acc")
+    write_drive(tmp_path / "other")
+    assert recording_name(tmp_path / "drive") == "acc"
+    assert recording_name(tmp_path / "other") == "other"
 
 
 def test_types_of_a_sourced_workspace_are_found(tmp_path, monkeypatch):

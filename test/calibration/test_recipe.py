@@ -18,6 +18,25 @@ def test_recipes_that_ship_are_valid(path):
     assert recipe.stages
 
 
+def test_paper_recipe_has_the_settings_of_the_paper():
+    recipe = load_recipe("hmmwv_paper")
+    assert (recipe.chains, recipe.draws) == (8, 1000)
+    assert recipe.start_vehicle.parameters["rolling_resistance"] == 0.0175
+    assert recipe.start_vehicle.parameters["unsprung_load_share"] == 0.5
+    assert recipe.start_vehicle.parameters["wheel_inertia"] == 11.0
+    lateral = recipe.stages[1]
+    assert dict(lateral.parameters[4].targets) == {"roll_damping_front": 0.5, "roll_damping_rear": 0.5}
+    assert lateral.parameters[0].prior.bounds() == (20e3, 80e3)
+    assert [c.noise.values["sigma"] for c in lateral.channels.values()] == [0.05, 0.005, 0.005, 0.05]
+
+
+def test_units_are_converted(recipe_file):
+    recipe = load_recipe(recipe_file)
+    assert recipe.fixed == {"rolling_resistance": pytest.approx(0.0131)}
+    assert recipe.stages[0].parameters[0].prior.bounds() == (5e3, 40e3)
+    assert recipe.stages[0].targets == ("longitudinal_stiffness_front", "longitudinal_stiffness_rear")
+
+
 @pytest.mark.parametrize(("old", "new", "message"), [
     ("model: eight_dof", "model: nine_dof", "no model 'nine_dof'"),
     ("vehicle: hmmwv", "vehicle: hmmvw", "no vehicles file 'hmmvw'"),
@@ -104,6 +123,7 @@ def test_a_stage_may_be_for_the_measurement_alone(tmp_path):
     ("errors: ar1", "errors: red", "'red' is not one of: white, ar1, inflated"),
     ("steering.delay: {prior: half_normal, sigma: 50, unit: ms}", "steering.gain: {prior: half_normal, sigma: 50, unit: ms}",
      r"nuisance\.steering\.gain: no such nuisance; choose from INPUT\.offset, INPUT\.scale"),
+    ("sigma: 50, unit: ms}", "sigma: 50, unit: mm}", "does not fit"),
     ("steering.delay: {prior: half_normal, sigma: 50, unit: ms}", 'steering.scale: {prior: normal, mean: 1, sd: 1, unit: "1"}', "positive"),
     ("yaw_rate.offset", "vy_rate.offset", r"vy_rate\.offset: no such nuisance"),
     ("take: even", "take: some", "'some' is not one of: all, even, odd"),

@@ -146,6 +146,11 @@ def test_score_before_agrees_with_what_came_out(quick):
     assert 2 == known["informed_directions"] <= known["at_posterior"]["informed_directions"]
     assert known["untold"] == []
     assert {name for group in known["at_posterior"]["untold"] for name in group["members"]} <= {"initial.vx"}
+
+
+SECTIONS = ("What was learned", "How sure this is", "What could not be learned, and what to drive next", "Does the model fit?",
+            "Are the errors noise?", "Do stages and recordings agree with each other?", "Evidence: stage longitudinal",
+            "Pairs of parameters", "Where this comes from")
 DAMPING = """
       roll_damping_front: {prior: uniform, lower: 100, upper: 15000, unit: N*m*s/rad}
       roll_damping_rear: {prior: uniform, lower: 100, upper: 15000, unit: N*m*s/rad}"""
@@ -160,6 +165,14 @@ def small(bags, tmp_path_factory):
     summary = calibrate(load_recipe(folder / "small.yaml"), list(bags.values()), folder / "out", draws=100, chains=2,
                         sampler="least_squares")
     return folder / "out", summary
+
+
+def test_sections_in_the_order_that_a_reader_asks(small):
+    page = (small[0] / "report.html").read_text()
+    places = [page.index(section) for section in SECTIONS]
+    assert places == sorted(places)
+    assert "Log evidence" not in page  # the sampler gives none
+    assert [stage["log_evidence"] for stage in small[1]["stages"]] == [None, None]
 
 
 def test_stands_alone_and_is_small(small):
@@ -178,7 +191,6 @@ def test_says_in_words_what_was_learned_and_what_not(small):
     assert row["sd_over_prior_sd"] < 0.1
     assert "well known" in page
     assert "that a bell curve around the optimum describes the uncertainty" in page
-    assert "Log evidence" not in page and [stage["log_evidence"] for stage in summary["stages"]] == [None, None]  # the sampler gives none
     told = [group for group in summary["stages"][1]["identifiability"]["untold"] if "roll_damping_front" in group["members"]]
     assert told
     assert told[0]["text"] in page.replace("&#x27;", "'")

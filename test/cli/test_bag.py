@@ -71,3 +71,11 @@ def test_bad_usage_is_exit_status_2(arguments):
     with pytest.raises(SystemExit) as stop:
         main(["bag", *arguments])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("action", ["record", "info", "import"])
+def test_help_has_an_example(capsys, action):
+    with pytest.raises(SystemExit) as stop:
+        main(["bag", action, "--help"])
+    assert stop.value.code == 0
+    assert f"example: lfdm bag {action}" in " ".join(capsys.readouterr().out.split())

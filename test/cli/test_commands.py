@@ -105,6 +105,11 @@ def test_zsh_takes_the_same_script(script: Path, capsys: pytest.CaptureFixture) 
     assert text.startswith("autoload -Uz") and text.endswith(script.read_text())
 
 
+def test_a_command_that_is_not_there_is_answered_by_the_nearest(capsys: pytest.CaptureFixture) -> None:
+    assert main(["drve", "slalom"]) == 2
+    assert "no such command (did you mean 'drive'?)" in capsys.readouterr().err
+
+
 def test_a_command_of_the_laboratory_says_where_it_is(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """As beside a wheel, which does not bring it."""
     monkeypatch.setattr("lfdm_ros.cli.main.COMMANDS", {})

@@ -109,6 +109,7 @@ def test_a_ground_is_driven_on(scenario: Path, tmp_path: Path, capsys: pytest.Ca
     (["slalom", "--driver", "operator", "--set", "model=eight_dof"], "no setting 'model'; choose one of: cognition, period"),
     (["slalom", "--driver", "operator", "--driver-seed", "-2"], "operator: seed is -2"),
     (["slalom", "--driver", "operator", "--set", "link_drop=2"], "link: drop is 2"),
+    (["slalom", "--driver", "operator", "--set", "cognition=genius"], "operator 'genius' is unknown; choose one of: two_point"),
     (["slalom", "--density", "2"], "slalom has no times; leave it out"),
     (["obstacle_field_20", "--density", "nan"], "times is nan"),
     (["sine_steer"], "scenario sine_steer has no goal and no path"),

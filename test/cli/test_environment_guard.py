@@ -11,7 +11,8 @@ from lfdm_ros.cli import models
 from lfdm_ros.cli.main import main
 
 
-@pytest.mark.parametrize("arguments", [["up", "simulator", "--duration", "1"], ["bag", "record", "--all", "--out", "OUT"]])
+@pytest.mark.parametrize("arguments", [
+    ["up", "simulator", "--duration", "1"], ["demo", "--out", "OUT"], ["bag", "record", "--all", "--out", "OUT"]])
 def test_wrong_middleware_is_one_line_and_status_2(tmp_path, arguments):
     arguments = [str(tmp_path / "out") if a == "OUT" else a for a in arguments]
     result = subprocess.run([sys.executable, "-m", "lfdm_ros.cli", *arguments], capture_output=True, text=True,

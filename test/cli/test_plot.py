@@ -30,9 +30,10 @@ def bag(tmp_path: Path) -> Path:
 
 
 def test_a_run_beside_a_recording(run: Path, bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    path = tmp_path / "a.png"
-    assert main(["plot", str(run), "--compare", str(bag), "--figure", str(path)]) == 0
-    assert path.read_bytes().startswith(b"\x89PNG")
+    for suffix, begins in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+        path = tmp_path / f"a{suffix}"
+        assert main(["plot", str(run), "--compare", str(bag), "--figure", str(path)]) == 0
+        assert path.read_bytes().startswith(begins)
     assert main(["plot", str(bag), "--fields", "vx", "control/command:throttle", "--compare", str(run), "--figure", str(path)]) == 0
     assert "run.csv has no control/command:throttle" in capsys.readouterr().out
 

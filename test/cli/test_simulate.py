@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from lfdm_ros.cli.main import COMMANDS, main
-from lfdm_ros.models import model_names
 from lfdm_ros.simulation import InputProfile, Simulator, rollout
 from lfdm_ros.vehicles import load_vehicle
 
@@ -102,9 +101,14 @@ def test_every_command_has_help_with_an_example(capsys):
 def test_models_json(capsys):
     assert main(["models", "--json"]) == 0
     models = {model["name"]: model for model in json.loads(capsys.readouterr().out)}
-    assert set(models) == set(model_names()) and len(models["eight_dof"]["states"]) == 14
+    assert set(models) == {"linear_single_track", "nonlinear_bicycle", "driven_bicycle", "kinematic_bicycle", "eight_dof", "eleven_dof",
+                           "eighteen_dof", "twenty_four_dof", "multibody_hmmwv"}
+    assert len(models["eight_dof"]["states"]) == 14
     assert models["eighteen_dof"]["spec"] == "eighteen_dof/tmeasy/automatic"
-    assert "magic_formula" in models["eighteen_dof"]["parts"]["tyre"] and models["nonlinear_bicycle"]["parts"].keys() == {"ground"}
+    assert models["eighteen_dof"]["parts"]["tyre"] == ["fiala", "tmeasy", "tmeasy_nr", "bekker_wong", "bekker_wong_rigid",
+                                                       "magic_formula", "magic_formula_relaxed"]
+    assert models["nonlinear_bicycle"]["parts"] == {"ground": ["plane", "given_ground", "friction_field", "friction_map", "soil",
+                                                              "given_soil", "soil_map", "height_map", "resistance_map"]}
     for model in models.values():
         fields = [field for kind in ("states", "inputs", "outputs", "parameters") for field in model[kind]]
         assert all(field["unit"] and field["description"] for field in fields)

@@ -37,10 +37,13 @@ def test_bad_input_is_one_line_and_status_2(files, tmp_path, capsys, order, out,
     assert not (tmp_path / out).exists()
 
 
-def test_usage():
+def test_usage(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["vehicle"])
     assert stop.value.code == 2
+    with pytest.raises(SystemExit) as stop:
+        main(["vehicle", "import", "--help"])
+    assert stop.value.code == 0 and "example" in capsys.readouterr().out
 
 
 def test_show(capsys):

@@ -176,6 +176,11 @@ def test_events_are_differences() -> None:
     assert recording.events == [(1.0, "collision with tree"), (2.0, "2 wheels lifted"), (3.0, "operator lost")]
 
 
+def test_a_folder_that_is_no_bag_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        list(ReplayTracks(tmp_path).load())
+
+
 def transform(parent: str, child: str, x: float, y: float, yaw: float) -> Any:
     return SimpleNamespace(header=SimpleNamespace(frame_id=parent), child_frame_id=child, transform=SimpleNamespace(
         translation=SimpleNamespace(x=x, y=y, z=0.0), rotation=SimpleNamespace(x=0.0, y=0.0, z=math.sin(yaw / 2), w=math.cos(yaw / 2))))

@@ -7,7 +7,7 @@ from lfdm_ros.backends.tick_kernel import advance_text
 from lfdm_ros.backends.trajectory_kernels import batch_text, sensitivity_text
 from lfdm_ros.compiler.machine_code import COMMON, NATIVE, TARGET, CodeTarget, common, compile_text, here, lacking
 from lfdm_ros.errors import InputError
-from lfdm_ros.models import get_model
+from lfdm_ros.models import get_model, model_names
 
 PROCESSORS = {
     "x86-64-v3": (CodeTarget("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"), {"double": 8, "float": 16}, 62),
@@ -67,10 +67,9 @@ def test_a_target_that_is_not_there_is_refused(asked, monkeypatch) -> None:
     assert common() == here()
 
 
-# What processors differ in: vectors, jumps, tables and derivatives; and the largest.
-@pytest.mark.parametrize(("name", "spec"), [("x86-64-v3", "eight_dof/friction_field"), ("aarch64", "eight_dof"),
-                                              ("aarch64", "twenty_four_dof"), ("aarch64", "multibody_hmmwv")])
-def test_models_are_lowered(name: str, spec: str) -> None:
+# All for one of them, and for the other one that has what processors differ in: vectors, jumps, tables and derivatives.
+@pytest.mark.parametrize(("name", "spec"), [("x86-64-v3", "eight_dof/friction_field"), *(("aarch64", name) for name in model_names())])
+def test_every_model_is_lowered(name: str, spec: str) -> None:
     """One vehicle, and many in single precision but for the largest; of one model derivatives too: objects of that processor."""
     (target, lanes, machine), model = PROCESSORS[name], get_model(spec)
     texts = [advance_text(model)]

@@ -51,13 +51,27 @@ def test_controller_monitor_and_lidar_see_the_same_outline(name):
 
 
 @pytest.mark.parametrize(("name", "width"), [("hmmwv", 2.2), ("dart", 0.19)])
-def test_no_setting_of_the_controller_changes_what_is_a_collision(name, width):
+@pytest.mark.parametrize("changes", [{}, {"obstacle_margin": 5.0, "stop_margin": 3.0, "path_margin": 2.0, "sight": 5.0}])
+def test_no_setting_of_the_controller_changes_what_is_a_collision(name, width, changes):
     """A post that the vehicle's side just touches, and one that it just passes."""
-    vehicle, driver = load_vehicle(name), Blind(settings=Settings(obstacle_margin=5.0, stop_margin=3.0, path_margin=2.0, sight=5.0))
+    vehicle, driver = load_vehicle(name), Blind(settings=Settings(**changes))
     for aside, hit in ((-0.005, ("post",)), (0.005, ())):
         post = Circle(3.0, 0.5 * width + 0.2 + aside, 0.2, name="post")
         scenario = Scenario("beside", Pose(speed=5.0), None, 1.2, World((post,)), Goal(100.0, 0.0), speed=5.0)
         assert drive(vehicle, scenario, driver, PlantSettings("driven_bicycle", None, lidar=None)).collisions == hit
+
+
+def test_a_car_of_a_tenth_the_size_drives_where_it_fits():
+    """Between posts .6 m apart: a full-size vehicle does not fit, nor does this one with the outline of one."""
+    posts = tuple(Circle(2.5, side * 0.45, 0.15, name="post") for side in (1.0, -1.0))
+    corridor = np.array([[0.0, 0.4, 0.4], [5.0, 0.4, 0.4]])
+    scenario = Scenario("posts", Pose(speed=1.0), None, 6.0, World(posts), path=np.array([[0.0, 0.0], [5.0, 0.0]]), speed=1.5,
+                        corridor=corridor)
+    dart, plant = load_vehicle("dart"), PlantSettings("driven_bicycle", None, step=5e-3)
+    run = drive(dart, scenario, Controller(dart, SETTINGS), plant)
+    assert not run.collisions and run.reached < 6.0 and 0.05 < run.least_clearance < 0.3 - 0.5 * 0.19 + 1e-6
+    broad = dart.replace(overall_width=2.2, front_overhang=2.3, rear_overhang=2.3)
+    assert drive(broad, scenario, Controller(broad, SETTINGS), plant).collisions
 
 
 def test_other_actuators_are_refused_while_driving():
@@ -67,3 +81,14 @@ def test_other_actuators_are_refused_while_driving():
     assert controller.outline.half_width == 1.2
     with pytest.raises(InputError, match="other actuators"):
         controller.set_vehicle(vehicle.replace(actuation_delay=0.1))
+
+
+def test_who_moves_off_does_not_spin_wheels():
+    """Wheels that spin do not steer, and drove on for a quarter of a second after the throttle was let go."""
+    vehicle = load_vehicle("hmmwv")
+    controller = Controller(vehicle, SETTINGS)
+    scenario = Scenario("start", Pose(speed=0.5), None, 3.0, World(()), Goal(80.0, 0.0), speed=18.0)
+    run = drive(vehicle, scenario, controller, PlantSettings("twenty_four_dof"))
+    faster = np.max([run.column(f"omega_{wheel}") for wheel in ("fl", "fr", "rl", "rr")], axis=0) * vehicle.parameters["wheel_radius"]
+    assert run.column("vx")[-1] > 8.0
+    assert (faster - run.column("vx")).max() < 6.0

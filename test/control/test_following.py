@@ -79,7 +79,8 @@ def test_who_follows_in_the_vehicle_s_track_has_to_keep_clear() -> None:
     assert counts((behind - stops - 0.1, 3.0, 1.0, 14.0, 0.0), y=2.0, time=1.1) == [True]  # it has come nearer since
 
 
-def test_a_slow_car_is_followed_steadily() -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_slow_car_is_followed_steadily(seed: int) -> None:
     """It is met at twice its speed, slows down, and drives on; nothing brakes in earnest once it is followed."""
     vehicle = load_vehicle("hmmwv")
     car = Polygon(np.array([[-2.2, -0.9], [2.2, -0.9], [2.2, 0.9], [-2.2, 0.9]]) + [45.0, 0.1], vx=6.0, name="car",
@@ -87,7 +88,7 @@ def test_a_slow_car_is_followed_steadily() -> None:
     path = np.column_stack([np.linspace(0.0, 140.0, 281), np.zeros(281)])
     corridor = np.array([[0.0, 1.75, 4.25], [140.0, 1.75, 4.25]])
     scenario = Scenario("follow", Pose(speed=11.0), None, 22.0, World((car,)), None, path, 11.0, corridor)
-    run = drive(vehicle, scenario, Controller(vehicle, Settings(time_budget=0.0)), PlantSettings("eighteen_dof", seed=1))
+    run = drive(vehicle, scenario, Controller(vehicle, Settings(time_budget=0.0)), PlantSettings("eighteen_dof", seed=seed))
     assert not run.collisions and run.outside == 0.0 and CycleOutcome.BRAKING.name not in run.outcomes
     steady = (run.times > 12.5) & (run.times < 15.0) | (run.times > 18.0)
     speed, pedal = run.column("vx")[steady], run.commands[steady, 1] - run.commands[steady, 2]

@@ -92,12 +92,27 @@ def test_single_runs_agree(vehicle, cause):
     """3 % below the limit every manoeuvre keeps the criteria, to either side; 15 % above one breaks the one that is named."""
     table = lift_limits(vehicle, tyre="fiala", manoeuvres=QUICK)
     assert table.model == "twenty_four_dof" and table.cause == (cause,) * 3
-    np.testing.assert_allclose(table.road_wheel_angle, table.steering * vehicle.parameters["max_road_wheel_angle"], rtol=1e-12)
     for speed, limit in zip(table.speeds, table.steering):
         for side in (1.0, -1.0):
             assert kept_run_by_run(vehicle, table, QUICK, speed, 0.97 * limit, side) == (True, True)
         loaded, held = kept_run_by_run(vehicle, table, QUICK, speed, 1.15 * limit, 1.0)
         assert not (loaded if cause == WHEEL_LOAD else held)
+
+
+def test_margin_friction_and_speed():
+    tables = {margin: lift_limits(TOP_HEAVY, manoeuvres=dataclasses.replace(QUICK, load_margin=margin)) for margin in (0.0, 0.2, 0.5)}
+    assert all(t.cause == (WHEEL_LOAD,) * 3 for t in tables.values())
+    for less, more in ((0.0, 0.2), (0.2, 0.5)):
+        assert (tables[more].steering < 0.95 * tables[less].steering).all()
+    for table in tables.values():
+        assert (np.diff(table.steering) < 0.0).all()
+        np.testing.assert_allclose(table.road_wheel_angle, table.steering * TOP_HEAVY.parameters["max_road_wheel_angle"], rtol=1e-12)
+    # Grip does not hold a wheel down.
+    grippy = lift_limits(TOP_HEAVY.replace(friction_scale=1.5 * TOP_HEAVY.parameters["friction_scale"]), manoeuvres=QUICK)
+    assert (grippy.steering <= tables[0.2].steering).all()
+    # Without grip no wheel lifts.
+    icy = lift_limits(TOP_HEAVY.replace(friction_scale=0.2), manoeuvres=dataclasses.replace(QUICK, brakes=(0.0,)))
+    assert WHEEL_LOAD not in icy.cause and icy.lateral_acceleration.max() < 0.2 * 9.81
 
 
 def steering_map(angles):

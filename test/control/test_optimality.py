@@ -3,7 +3,6 @@ quadratic programs agree on those of real cycles; they say so when there is no s
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import casadi as ca
 import numpy as np
@@ -155,8 +154,8 @@ def test_derivatives_of_a_stage_are_exact(model: str) -> None:
             assert ours[:, i] == pytest.approx(slope, rel=1e-5, abs=1e-5 * max(1.0, np.abs(slope).max()))
 
 
-def drive(controller: Controller, cycles: int, after: Callable[[int], None] = lambda k: None) -> list[np.ndarray]:
-    """Cycles in which the vehicle does what was planned, and what is done after each; returns the plans."""
+def drive(controller: Controller, cycles: int) -> list[np.ndarray]:
+    """Cycles in which the vehicle does what was planned; returns the plans."""
     controller.follow(STRAIGHT, 12.0)
     controller.update_obstacles(AHEAD)
     planner, plans = controller.planner, []
@@ -167,7 +166,6 @@ def drive(controller: Controller, cycles: int, after: Callable[[int], None] = la
         assert cycle.outcome is CycleOutcome.SOLVED, cycle.reason
         assert cycle.plan is not None
         plans.append(cycle.plan.states)
-        after(k)
         state = {name: float(np.interp(now + controller.settings.period, cycle.plan.times, column))
                  for name, column in zip(cycle.plan.names, cycle.plan.states.T)}
     return plans
@@ -177,33 +175,32 @@ def test_hpipm_and_piqp_agree_on_real_cycles() -> None:
     controller = Controller(VEHICLE, Settings(time_budget=0.0))
     program = controller.planner.program.qp
     solvers = Hpipm(program, 100, 1e-11), Piqp(program, 200, 1e-12)
+    worst = 0.0
+    for cycles in range(1, 30, 4):
+        controller.reset()
+        drive(controller, cycles)
+        first, second = (solver.solve() for solver in solvers)
+        assert first.solved and second.solved
+        worst = max(worst, np.abs(first.dx - second.dx).max(), np.abs(first.du - second.du).max())
+    assert worst < 1e-5
 
 
-    def compare(k: int) -> None:
-        if k % 4 == 0:
-            first, second = (solver.solve() for solver in solvers)
-            assert first.solved and second.solved
-            assert max(np.abs(first.dx - second.dx).max(), np.abs(first.du - second.du).max()) < 1e-5
-
-    drive(controller, 29, compare)
-
-
-def test_hpipm_says_what_is_no_solution_and_goes_on() -> None:
+@pytest.mark.parametrize("name", ["A", "b", "Q", "q", "C", "penalty"])
+def test_hpipm_says_what_is_no_solution_and_goes_on(name: str) -> None:
     controller = Controller(VEHICLE, Settings(time_budget=0.0))
     drive(controller, 2)
     program = controller.planner.program.qp
     solver = Hpipm(program)
     assert solver.solve().solved
-    for name in ("A", "b", "Q", "q", "C", "penalty"):
-        array = getattr(program, name)
-        before = array[7].copy()
-        array[7] = np.nan
-        broken = solver.solve()
-        assert not (broken.solved and program.residual(broken.dx, broken.du) < 1e-3), name
-        array[7] = before
-        again = solver.solve()
-        assert again.solved, name
-        assert again.dx == pytest.approx(Hpipm(program).solve().dx, abs=1e-3), name
+    array = getattr(program, name)
+    before = array[7].copy()
+    array[7] = np.nan
+    broken = solver.solve()
+    assert not (broken.solved and program.residual(broken.dx, broken.du) < 1e-3)
+    array[7] = before
+    again = solver.solve()
+    assert again.solved
+    assert again.dx == pytest.approx(Hpipm(program).solve().dx, abs=1e-3)
 
 
 SMALL = dict(near_stages=8, far_stages=0, substeps=1, time_budget=0.0)
@@ -219,8 +216,7 @@ def test_a_drive_repeats_to_the_bit_after_a_reset(solver: str) -> None:
 
 def test_ipopt_leaves_no_gap_in_a_cycle_and_many_steps_come_to_the_same() -> None:
     plans = {solver: drive(Controller(VEHICLE, Settings(solver=solver, iterations=50, cold_iterations=50, **SMALL)), 5)
-             for solver in ("hpipm", "piqp", "ipopt")}
-    assert np.array(plans["hpipm"]) == pytest.approx(np.array(plans["piqp"]), abs=2e-3)
+             for solver in ("hpipm", "ipopt")}
     assert np.array(plans["hpipm"]) == pytest.approx(np.array(plans["ipopt"]), abs=5e-3)  # the solvers' tolerance in use
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from obstacle_rows import circles
 
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing.reverse_search import CELLS, Outcome, ReverseSearch
 from lfdm_ros.control.routing.visibility_map import MAP_CELLS, VISIBILITY_MEMORY, VisibilityMap
-from lfdm_ros.perception.obstacles import NO_OBSTACLES
+from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.vehicles import Footprint, load_vehicle
 
 HMMWV = load_vehicle("hmmwv")
@@ -84,7 +83,7 @@ def test_a_way_is_free_and_can_be_driven(name):
     assert np.hypot(*(legs[-1].poses[-1, :2] - goal)) < 1.0 and np.abs(legs[0].poses[0]).max() < 1e-12
 
 
-@pytest.mark.parametrize("scale", [0.1, 3.0])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
 def test_the_way_scales_with_the_vehicle(scale):
     o = HMMWV.footprint
     outline = Footprint(scale * o.front, scale * o.rear, scale * o.half_width)
@@ -148,6 +147,11 @@ def test_no_way_among_random_things_touches_one(circles, yaw):
 # -- The map ---------------------------------------------------------------------------------------------------------
 
 
+def obstacles(*rows, time=0.0, sector=None):
+    table = np.array(rows, float).reshape(-1, 5)
+    return Obstacles(table[:, :2], table[:, 2], table[:, 3:], time, sector=sector)
+
+
 HERE = PlanarState(0.0, 0.0, 0.0, 0.0)
 
 
@@ -165,7 +169,7 @@ def places_of(the_map):
 @pytest.mark.parametrize("sector", [None, (0.0, math.radians(60.0)), (2.0, math.radians(120.0))])
 def test_what_is_in_view_is_what_rays_reach(sector):
     rows = [(12.0, 3.0, 2.0, 0.0, 0.0), (-8.0, -6.0, 1.0, 0.0, 0.0), (5.0, -9.0, 0.4, 0.5, 0.0)]
-    the_map = map_of(circles(*rows, sector=sector))
+    the_map = map_of(obstacles(*rows, sector=sector))
     places, seen = places_of(the_map), the_map.places(0.0).ravel()
     steps = np.linspace(0.0, 1.0, 400)[1:-1, None]
     middle, half = sector or (0.0, math.pi)
@@ -183,11 +187,11 @@ def test_what_is_in_view_is_what_rays_reach(sector):
 
 
 def test_places_count_for_a_minute_and_move_with_the_map():
-    the_map = map_of(circles())
+    the_map = map_of(obstacles())
     seen = the_map.places(VISIBILITY_MEMORY - 1.0)
     assert seen.any() and not the_map.places(VISIBILITY_MEMORY + 1.0).any()
     before = {tuple(place) for place, is_seen in zip(places_of(the_map), seen.ravel()) if is_seen}
-    the_map.look(1.0, PlanarState(70.0, 3.0, 0.0, 0.0), np.array([70.0, 3.0]), 1.0, circles(time=1.0))
+    the_map.look(1.0, PlanarState(70.0, 3.0, 0.0, 0.0), np.array([70.0, 3.0]), 1.0, obstacles(time=1.0))
     after = {tuple(place) for place, is_seen in zip(places_of(the_map), the_map.places(1.0).ravel()) if is_seen}
     kept = before & {tuple(place) for place in places_of(the_map)}
     assert len(kept) > 100 and kept <= after and all(math.hypot(x - 70.0, y - 3.0) < 4.0 for x, y in after - kept)
@@ -195,29 +199,29 @@ def test_places_count_for_a_minute_and_move_with_the_map():
 
 def test_things_out_of_view_are_remembered_and_others_not():
     hidden, plain = (20.0, 0.0, 0.5, 0.0, 0.0), (15.0, 10.0, 0.5, 0.0, 0.0)
-    the_map = map_of(circles(hidden, plain))
-    assert len(the_map.recall(0.0, circles(hidden, plain)).radii) == 2
+    the_map = map_of(obstacles(hidden, plain))
+    assert len(the_map.recall(0.0, obstacles(hidden, plain)).radii) == 2
     screen = (8.0, 0.0, 1.5, 0.0, 0.0)
-    now = circles(screen, time=1.0)
+    now = obstacles(screen, time=1.0)
     the_map.look(1.0, PlanarState(0.0, 0.0, 0.0, 0.0), np.zeros(2), 40.0, now)
     known = the_map.recall(1.0, now)
     assert {tuple(c) for c in known.centres} == {(8.0, 0.0), (20.0, 0.0)}  # the other's place is in view, and empty
     # From a sensor that looks the other way, too.
-    the_map = map_of(circles(plain))
-    turned = circles(time=1.0, sector=(math.pi, 1.0))
+    the_map = map_of(obstacles(plain))
+    turned = obstacles(time=1.0, sector=(math.pi, 1.0))
     the_map.look(1.0, PlanarState(0.0, 0.0, 0.0, 0.0), np.zeros(2), 40.0, turned)
     assert len(the_map.recall(1.0, turned).radii) == 1 and len(the_map.recall(1.0, NO_OBSTACLES).radii) == 1
     the_map.clear()
     assert not len(the_map.recall(1.0, NO_OBSTACLES).radii)
     # Beyond the sensor's range, and near its end.
-    the_map = map_of(circles((21.0, 0.0, 0.5, 0.0, 0.0)))
+    the_map = map_of(obstacles((21.0, 0.0, 0.5, 0.0, 0.0)))
     for sight, kept in ((15.0, True), (20.7, True), (21.5, True), (40.0, False)):
-        the_map.look(1.0, HERE, np.zeros(2), sight, circles(time=1.0))
+        the_map.look(1.0, HERE, np.zeros(2), sight, obstacles(time=1.0))
         assert bool(len(the_map.recall(1.0, NO_OBSTACLES).radii)) == kept, sight
 
 
 def test_places_where_something_moves_are_not_calm_for_a_while():
-    the_map = map_of(circles((-10.0, -6.0, 0.5, 0.0, 1.5)))
+    the_map = map_of(obstacles((-10.0, -6.0, 0.5, 0.0, 1.5)))
     path = np.array([(-10.0, y) for y in (-6.0, -4.0, -2.5)])
     assert not the_map.is_calm(0.5, path).any() and the_map.is_calm(0.5, np.array([(-10.0, 4.0), (-5.0, -6.0)])).all()
     assert the_map.is_calm(10.0, path).all()

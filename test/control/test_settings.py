@@ -3,7 +3,7 @@
 import pytest
 
 from lfdm_ros.control.ocp.planner import Planner
-from lfdm_ros.control.settings import Settings
+from lfdm_ros.control.settings import SETTINGS, SOLVERS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.models import get_model
 from lfdm_ros.vehicles import load_vehicle
@@ -42,3 +42,14 @@ def test_a_model_that_takes_its_ground_as_inputs_is_refused():
 def test_wheels_on_soil_are_refused():
     with pytest.raises(InputError, match=r"steps of 0\.005 s with bekker_wong are too many to plan with; choose driven_bicycle"):
         Settings(model="eight_dof/bekker_wong/soil_map")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_each_solver_can_be_chosen(solver):
+    assert Settings(solver=solver).solver == solver
+
+
+def test_what_the_problem_is_made_of_does_not_change_while_driving():
+    live = {name for name, about in SETTINGS.by_field.items() if about.live}
+    assert not live & {"model", "solver", "period", "near_stages", "near_step", "far_stages", "far_step", "substeps", "obstacles"}
+    assert {"friction_use", "load_margin", "obstacle_margin", "weight_lateral", "time_budget", "compensate"} <= live

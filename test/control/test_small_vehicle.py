@@ -20,7 +20,7 @@ ART, HMMWV = load_vehicle("art"), load_vehicle("hmmwv")
 SMALL = ART.footprint.scale
 
 
-@pytest.mark.parametrize("name", ["hmmwv", "av21", "rav4"])
+@pytest.mark.parametrize("name", ["hmmwv", "hmmwv_multibody", "sedan", "audi", "genesis", "av21", "rav4"])
 def test_a_car_has_the_declared_defaults(name):
     car = load_vehicle(name)
     assert car.footprint.scale == 1.0

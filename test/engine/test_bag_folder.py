@@ -239,6 +239,9 @@ def test_folder_and_memory_must_be_right(tmp_path: Path) -> None:
     recipe.write_text(recipe.read_text() + "sampler: least_squares\n")
     with pytest.raises(InputError, match="cannot continue a posterior"):
         BagFolder(tmp_path, str(recipe), tmp_path / "watch.json", continuing=True)
+    (tmp_path / "watch.json").write_text('{"job": {"id": "x"}}')
+    with pytest.raises(InputError, match=r"watch\.json is damaged"):
+        BagFolder(tmp_path, "hmmwv_paper", tmp_path / "watch.json")
 
 
 @pytest.mark.parametrize("content", [

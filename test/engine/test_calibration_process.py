@@ -84,18 +84,11 @@ def test_reports_come_through_and_failure_says_why(tmp_path: Path) -> None:
     assert child.process.last_words == "lfdm calibrate: no such recipe"
 
 
-def test_it_yields_to_others_gets_its_options_and_pauses(tmp_path: Path) -> None:
+def test_it_yields_to_others_and_gets_its_options(tmp_path: Path) -> None:
     with Child(tmp_path, seed=3, draws=7, share=Share(cores=1), continue_from="old") as child:
         wait(lambda: len(child.reports) > 1)
         pid, nice, policy, cores, arguments = json.loads(child.reports[1].message)
         assert child.reports[1].ess == 0.0
-        child.process.pause(True)
-        wait(lambda: state(pid) == "T")
-        child.process.pause(False)
-        count = len(child.reports)
-        wait(lambda: len(child.reports) > count + 5)
-        child.process.pause(True)  # an end comes through it
-        wait(lambda: state(pid) == "T")
     assert nice == 19 and policy == os.SCHED_IDLE and cores == [max(os.sched_getaffinity(0))]
     assert arguments == ["r", "--out", str(tmp_path), "--progress-json", "--bag", "b", "--draws", "7", "--seed", "3", "--continue", "old"]
     assert child.status == 130 and child.process.interrupted and not state(pid)
@@ -123,6 +116,20 @@ def test_normal_priority_where_it_is_asked(tmp_path: Path) -> None:
     ({0, 1, 2, 3}, 0, {1, 2, 3}), ({0, 1}, 0, {1}), ({5}, 0, {5}), ({0, 1, 2}, 2, {1, 2}), ({0, 1}, 8, {0, 1})])
 def test_cores(allowed: set[int], cores: int, used: set[int]) -> None:
     assert core_set(allowed, cores) == used
+
+
+def test_pause_stops_it_and_an_end_comes_through_the_pause(tmp_path: Path) -> None:
+    with Child(tmp_path, seed=3) as child:
+        wait(lambda: len(child.reports) > 1)
+        pid = json.loads(child.reports[1].message)[0]
+        child.process.pause(True)
+        wait(lambda: state(pid) == "T")
+        child.process.pause(False)
+        count = len(child.reports)
+        wait(lambda: len(child.reports) > count + 5)
+        child.process.pause(True)
+        wait(lambda: state(pid) == "T")
+    assert child.status == 130 and not state(pid)
 
 
 def test_paused_or_ended_before_it_began(tmp_path: Path) -> None:

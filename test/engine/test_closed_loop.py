@@ -98,18 +98,21 @@ def test_two_runs_are_equal_to_the_bit_and_the_noise_is_the_seeds():
     assert runs[0].commands.tobytes() != runs[2].commands.tobytes()
 
 
-def test_a_scenario_of_inputs_and_a_path_that_ends_where_the_vehicle_begins_are_no_task():
+def test_a_scenario_of_inputs_is_no_task():
     with pytest.raises(InputError, match="scenario straight has no goal and no path"):
         drive(HMMWV, replace(towards(), goal=None), Blind())
+
+
+def test_a_path_that_ends_where_the_vehicle_begins_is_no_task():
     with pytest.raises(InputError, match="where its path ends; turn the path's points round"):
         drive(HMMWV, replace(towards(), path=np.array([[50.0, 0.0], [0.0, 0.0]])), Blind())
 
 
 @pytest.mark.parametrize(("vehicle", "given", "expected"), [
-    ("hmmwv", {}, ("twenty_four_dof", "tmeasy")),
+    ("hmmwv", {}, ("twenty_four_dof", "tmeasy")), ("sedan", {}, ("twenty_four_dof", "tmeasy")),
     ("genesis", {}, ("eighteen_dof", None)), ("dart", {"seed": 4}, ("eighteen_dof", None)),  # on tyres of their own, Fiala's
     ("hmmwv", {"tyre": "fiala"}, ("twenty_four_dof", "fiala")), ("hmmwv", {"model": "eight_dof/fiala"}, ("eight_dof/fiala", None)),
-    ("hmmwv", {"model": "driven_bicycle"}, ("driven_bicycle", None))])
+    ("hmmwv", {"model": "driven_bicycle"}, ("driven_bicycle", None)), ("hmmwv", {"model": "eight_dof"}, ("eight_dof", "tmeasy"))])
 def test_any_vehicle_is_simulated_on_what_it_has(vehicle, given, expected) -> None:
     plant = PlantSettings.of(load_vehicle(vehicle), **given)
     assert (plant.model, plant.tyre) == expected and plant.seed == given.get("seed", 1)

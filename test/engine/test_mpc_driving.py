@@ -92,6 +92,13 @@ def test_the_cycle_is_for_now_and_never_for_before_the_state() -> None:
     assert rig.notes.cycles() == [(130, 100), (150, 150)]
 
 
+def test_old_states_make_as_many_cycles_as_new_ones() -> None:
+    rig = Rig()
+    for ms in range(0, 100, 10):
+        rig.state(ms, now_ms=ms + 200)
+    assert rig.notes.cycles() == [(200 + ms, ms) for ms in (0, 20, 40, 60, 80)]
+
+
 def test_the_watchdog_runs_cycles_where_no_state_comes() -> None:
     rig = Rig()
     assert rig.pilot.watch(0) is None  # simulated time has not begun

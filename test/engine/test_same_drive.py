@@ -48,6 +48,6 @@ def test_a_drive_does_not_depend_on_the_processor():
     plain = driven("obstacle_field_20")
     assert plain.endswith(" 200\n")
     # OpenBLAS takes the kernels of a processor by name, NumPy and the C library leave instructions out.
-    for choices in ({"OPENBLAS_CORETYPE": "Haswell", TARGET: COMMON},
+    for choices in ({"OPENBLAS_CORETYPE": "Haswell", TARGET: COMMON}, {"OPENBLAS_CORETYPE": "Sandybridge"},
                     {"OPENBLAS_CORETYPE": "Prescott", "GLIBC_TUNABLES": f"glibc.cpu.hwcaps={WITHOUT_AVX512}"}):
         assert driven("obstacle_field_20", **choices) == plain, choices

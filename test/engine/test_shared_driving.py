@@ -171,6 +171,16 @@ def test_plans_are_of_the_cycle_before_and_of_the_states_frame():
     assert rig.pilot.refusals.counts["plan"] == 1
 
 
+def test_scans_are_waited_for_and_looked_at_after_the_command():
+    world = World((Circle(20.0, 0.0, 0.5),))
+    lidar, rig = Lidar(world, LidarSettings(), 1, HMMWV.lidar), Rig(lidar_rate=10.0)
+    for ms in (0, 100):
+        assert rig.tick(ms) is None and rig.pilot.awaited(ms * MS) == ["scan"]
+        assert rig.pilot.scan(ms * MS, lidar.scan(1e-3 * ms, 0.01 * ms, 0.0, 0.0)) is not None
+        rig.pilot.after()
+    assert len(rig.pilot.scans.obstacles.radii) == 1 and rig.pilot.scan_age(150 * MS) == pytest.approx(0.05)
+
+
 def test_a_radar_s_returns_are_waited_for_too_and_tell_at_once_how_fast_things_move():
     car = World((Circle(40.0, 2.0, 1.0, vx=-8.0, kind="car"),))
     radar, lidar = Radar(RadarSettings(), Mount(), SensorScene(car)), Lidar(car)

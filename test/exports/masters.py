@@ -5,28 +5,15 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lfdm_ros.exports.fmu_file import write_fmu
-from lfdm_ros.exports.library import own_platform
-from lfdm_ros.exports.variables import Exported, exported
 from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
 INTERVAL = 0.01
-FOLDER = tempfile.TemporaryDirectory()
-
-
-@cache
-def fmu_of(vehicle: str, model: str, version: int) -> tuple[Path, Exported]:
-    """Returns an FMU for this platform, compiled once, and what is in it."""
-    path, export = Path(FOLDER.name) / f"{vehicle}_{model.replace('/', '_')}_{version}.fmu", exported(load_vehicle(vehicle), model)
-    write_fmu(export, path, version, [own_platform()])
-    return path, export
 
 
 def profile(seconds: float = 5.0) -> np.ndarray:
@@ -94,13 +81,13 @@ class Master:
         orders, slopes = (ctypes.c_int * n)(*[1] * n), (ctypes.c_double * n)(*values)
         self.fmu.fmi2SetRealInputDerivatives(self.fmu.component, references, n, orders, slopes)
 
-    def drive(self, states: Sequence[str], profile: np.ndarray, interval: float, begin: float = 0.0) -> np.ndarray:
-        """Drives over the rows (steering, throttle, brake) of a profile, from `begin` [s] on, linear from row to row; returns the
-        states after each."""
+    def drive(self, states: Sequence[str], profile: np.ndarray, interval: float, held: bool = False, begin: float = 0.0) -> np.ndarray:
+        """Drives over the rows (steering, throttle, brake) of a profile, from `begin` [s] on, linear from row to row, or held; returns
+        the states after each."""
         names, rows = ("steering", "throttle", "brake"), []
         for k, (now, following) in enumerate(itertools.pairwise(profile)):
             self.set(**dict(zip(names, now)))
-            if self.version == 2:
+            if self.version == 2 and not held:
                 self.slopes(names, (following - now) / interval)
             self.fmu.doStep(begin + k * interval, interval)
             rows.append(self.get(states))

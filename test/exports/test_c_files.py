@@ -156,7 +156,7 @@ def test_nothing_is_undefined(tmp_path, variant):
 
 
 TARGETS = {"cortex-m7": ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m7"), "aarch64": ("-target", "aarch64-linux-gnu"),
-           "win64": ("-target", "x86_64-windows-gnu")}
+           "riscv64": ("-target", "riscv64-linux-musl"), "win64": ("-target", "x86_64-windows-gnu")}
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -12,13 +12,16 @@ import pytest
 from c_compiler import needs_cc
 
 from lfdm_ros.errors import InputError
+from lfdm_ros.exports.fmu_file import write_fmu
+from lfdm_ros.exports.library import own_platform
+from lfdm_ros.exports.variables import exported
 from lfdm_ros.models import SLOTS, Model, chassis_slots, model_names
 from lfdm_ros.resources import config_names
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
 fmpy = pytest.importorskip("fmpy")
 from fmpy.validation import validate_fmu  # noqa: E402
-from masters import INTERVAL, Master, fmu_of, native, profile  # noqa: E402
+from masters import INTERVAL, Master, native, profile  # noqa: E402
 
 pytestmark = needs_cc
 HALF, ROWS = 250, profile()
@@ -60,8 +63,10 @@ def on(master: Master, rows: np.ndarray, states: list[str], time: float = 0.0) -
 
 
 @pytest.mark.parametrize(("name", "model", "fmi"), combinations())
-def test_it_drives_as_the_simulator_saved_reset_and_beside_others(name, model, fmi):
-    (path, export), refusal = fmu_of(name, model, fmi), fmpy.fmi1.FMICallException
+def test_it_drives_as_the_simulator_saved_reset_and_beside_others(tmp_path, name, model, fmi):
+    vehicle = load_vehicle(name)
+    export, path, refusal = exported(vehicle, model), tmp_path / "a.fmu", fmpy.fmi1.FMICallException
+    write_fmu(export, path, fmi, [own_platform()])
     assert validate_fmu(str(path)) == []
     expected = native(name, model, ROWS, 8.0, slopes=fmi == 2)
     assert np.isfinite(expected).all()

@@ -3,6 +3,7 @@
 import ctypes
 import dataclasses
 import itertools
+import re
 import zipfile
 from pathlib import Path
 
@@ -22,17 +23,42 @@ from lfdm_ros.simulation import Simulator
 from lfdm_ros.vehicles import load_vehicle
 
 fmpy = pytest.importorskip("fmpy")
-from masters import INTERVAL, Master, fmu_of, native, profile  # noqa: E402
+from masters import INTERVAL, Master, native, profile  # noqa: E402
 
 pytestmark = needs_cc
+
+
+@pytest.fixture(scope="module")
+def fmus(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("fmus"), {}
+
+    def make(vehicle: str, model: str, version: int) -> tuple[Path, object]:
+        key = vehicle, model, version
+        if key not in made:
+            path = folder / f"{re.sub('[^a-z0-9]', '_', '_'.join(map(str, key)))}.fmu"
+            export = exported(load_vehicle(vehicle), model)
+            write_fmu(export, path, version, [own_platform()])
+            made[key] = path, export
+        return made[key]
+
+    return make
 
 
 def states(export) -> list[str]:
     return [f"state.{f.name}" for f in export.model.states]
 
 
-def test_outputs_are_those_of_the_simulator():
-    path, export = fmu_of("hmmwv", "eighteen_dof", 2)
+def test_inputs_of_the_end_of_a_step_are_linear_from_those_of_its_start(fmus):
+    path, export = fmus("hmmwv", "twenty_four_dof", 3)
+    rows = profile(2.0)
+    master = Master(path, linear=True, **dict(zip(("steering", "throttle", "brake"), rows[0])))
+    found = master.drive(states(export), np.vstack([rows[1:], rows[-1]]), INTERVAL, held=True)
+    np.testing.assert_allclose(found, native("hmmwv", "twenty_four_dof", rows, 0.0), rtol=1e-9, atol=1e-12)  # inputs without a slope
+    master.close()
+
+
+def test_outputs_are_those_of_the_simulator(fmus):
+    path, export = fmus("hmmwv", "eighteen_dof", 2)
     simulator, master = Simulator(load_vehicle("hmmwv"), "eighteen_dof"), Master(path, start__vx=12.0)
     simulator.reset(vx=12.0)
     u = np.array([0.2, 0.3, 0.0])
@@ -45,8 +71,8 @@ def test_outputs_are_those_of_the_simulator():
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_saved_state_is_driven_on_to_the_bit_also_as_bytes_and_beside_another_instance(version):
-    path, export = fmu_of("hmmwv", "eighteen_dof" if version == 2 else "twenty_four_dof", version)
+def test_a_saved_state_is_driven_on_to_the_bit_also_as_bytes_and_beside_another_instance(fmus, version):
+    path, export = fmus("hmmwv", "eighteen_dof" if version == 2 else "twenty_four_dof", version)
     names, rows = states(export), profile(2.0)
     first, second = Master(path, start__vx=5.0), Master(path, start__vx=9.0)
     first.drive(names, rows[:50], INTERVAL)
@@ -72,8 +98,8 @@ def test_a_saved_state_is_driven_on_to_the_bit_also_as_bytes_and_beside_another_
         master.close()
 
 
-def test_a_damaged_state_is_refused_and_the_run_goes_on():
-    path, export = fmu_of("hmmwv", "eighteen_dof", 2)
+def test_a_damaged_state_is_refused_and_the_run_goes_on(fmus):
+    path, export = fmus("hmmwv", "eighteen_dof", 2)
     master = Master(path, start__vx=5.0)
     good = master.fmu.serializeFMUstate(master.fmu.getFMUstate())
     before = master.get(states(export))
@@ -86,8 +112,8 @@ def test_a_damaged_state_is_refused_and_the_run_goes_on():
     master.close()
 
 
-def test_a_parameter_that_is_tuned_drives_as_the_vehicle_with_it():
-    path, export = fmu_of("hmmwv_multibody", "multibody_hmmwv", 2)
+def test_a_parameter_that_is_tuned_drives_as_the_vehicle_with_it(fmus):
+    path, export = fmus("hmmwv_multibody", "multibody_hmmwv", 2)
     names, rows = states(export), profile(2.0)
     heavier = load_vehicle("hmmwv_multibody").replace(**{name: 1.1 * load_vehicle("hmmwv_multibody").parameters[name]
                                                          for name in ("sprung_mass",)})
@@ -103,8 +129,8 @@ def test_a_parameter_that_is_tuned_drives_as_the_vehicle_with_it():
 
 @pytest.mark.parametrize(("model", "version", "kind"), [("eighteen_dof", 2, "CoSimulation"), ("eighteen_dof", 2, "ModelExchange"),
                                                         ("twenty_four_dof", 3, "ModelExchange")])
-def test_directional_derivatives_are_those_of_casadi(model, version, kind):
-    path, export = fmu_of("hmmwv", model, version)
+def test_directional_derivatives_are_those_of_casadi(fmus, model, version, kind):
+    path, export = fmus("hmmwv", model, version)
     master = Master(path, kind, start__vx=15.0)
     if kind == "CoSimulation":
         master.drive(states(export), profile(3.0), INTERVAL)
@@ -147,10 +173,10 @@ def test_directional_derivatives_are_those_of_casadi(model, version, kind):
     master.close()
 
 
-def test_model_exchange_agrees_with_the_rule_of_the_steps_at_step_zero():
+def test_model_exchange_agrees_with_the_rule_of_the_steps_at_step_zero(fmus):
     """The half-implicit rule has an error of first order: extrapolated (Richardson) it meets a solver of the exported equations."""
     scipy = pytest.importorskip("scipy.integrate")
-    path, export = fmu_of("hmmwv", "eighteen_dof", 2)
+    path, export = fmus("hmmwv", "eighteen_dof", 2)
     names, free = states(export), export.places("continuous")
     master = Master(path, "ModelExchange", start__vx=10.0)
     master.fmu.enterContinuousTimeMode()
@@ -180,8 +206,8 @@ def test_model_exchange_agrees_with_the_rule_of_the_steps_at_step_zero():
     master.close()
 
 
-def test_casadi_imports_it_with_its_jacobian():
-    path, export = fmu_of("hmmwv", "eighteen_dof", 2)
+def test_casadi_imports_it_with_its_jacobian(fmus):
+    path, export = fmus("hmmwv", "eighteen_dof", 2)
     builder = ca.DaeBuilder("vehicle", str(path), {"debug": False})
     f = builder.create("f", ["x", "u"], ["ode"])
     names, free = states(export), export.places("continuous")
@@ -201,13 +227,13 @@ def test_casadi_imports_it_with_its_jacobian():
     master.close()
 
 
-def test_libcosim_drives_it_to_the_same_bits():
+def test_libcosim_drives_it_to_the_same_bits(fmus):
     """Another importer, in C++ on FMI Library."""
     cosim = pytest.importorskip("libcosimpy", reason="the oracle libcosim is not installed: pip install libcosimpy")
     from libcosimpy import CosimExecution, CosimManipulator, CosimObserver, CosimSlave
 
     assert cosim
-    (path, export), rows = fmu_of("hmmwv", "eighteen_dof", 2), profile()
+    (path, export), rows = fmus("hmmwv", "eighteen_dof", 2), profile()
     execution = CosimExecution.CosimExecution.from_step_size(round(INTERVAL * 1e9))
     slave = execution.add_local_slave(CosimSlave.CosimLocalSlave(str(path), "vehicle"))
     drivers, observer = CosimManipulator.CosimManipulator.create_override(), CosimObserver.CosimObserver.create_last_value()
@@ -222,8 +248,8 @@ def test_libcosim_drives_it_to_the_same_bits():
         np.testing.assert_array_equal(observer.last_real_values(slave, states), expected)
 
 
-def test_bad_values_are_refused_and_change_nothing():
-    path, export = fmu_of("hmmwv", "eighteen_dof", 2)
+def test_bad_values_are_refused_and_change_nothing(fmus):
+    path, export = fmus("hmmwv", "eighteen_dof", 2)
     master = Master(path, start__vx=3.0)
     before = master.get([v.name for v in export.variables])
     for values in ({"steering": float("nan")}, {"throttle": 1.5}, {"sprung_mass": -1.0}, {"start__vx": 1.0}, {"vx": 1.0},
@@ -239,8 +265,8 @@ def test_bad_values_are_refused_and_change_nothing():
     master.close()
 
 
-def test_a_run_that_diverges_is_an_error_and_leaves_the_state_before():
-    path, export = fmu_of("hmmwv", "twenty_four_dof", 3)
+def test_a_run_that_diverges_is_an_error_and_leaves_the_state_before(fmus):
+    path, export = fmus("hmmwv", "twenty_four_dof", 3)
     master = Master(path, start__vx=20.0)
     master.set(state__roll_rate=1e200)
     before = master.get(states(export))
@@ -250,10 +276,10 @@ def test_a_run_that_diverges_is_an_error_and_leaves_the_state_before():
     master.close()
 
 
-def test_two_vehicles_in_one_global_namespace_keep_their_own_equations():
+def test_two_vehicles_in_one_global_namespace_keep_their_own_equations(fmus):
     names = []
     for vehicle, model in (("hmmwv", "eighteen_dof"), ("sedan", "eight_dof")):
-        path, _ = fmu_of(vehicle, model, 2)
+        path, _ = fmus(vehicle, model, 2)
         with zipfile.ZipFile(path) as archive:
             (name,) = [n for n in archive.namelist() if n.endswith(".so")]
             names.append(path.with_suffix(".so"))
@@ -261,14 +287,14 @@ def test_two_vehicles_in_one_global_namespace_keep_their_own_equations():
     for name in names:
         ctypes.CDLL(str(name), mode=ctypes.RTLD_GLOBAL)
     for vehicle, model in (("sedan", "eight_dof"), ("hmmwv", "eighteen_dof")):
-        path, export = fmu_of(vehicle, model, 2)
+        path, export = fmus(vehicle, model, 2)
         master, rows = Master(path, start__vx=5.0), profile(1.0)
         np.testing.assert_array_equal(master.drive(states(export), rows, INTERVAL), native(vehicle, model, rows, 5.0))
         master.close()
 
 
-def test_the_same_file_whenever_it_is_written(tmp_path):
-    path, export = fmu_of("hmmwv", "linear_single_track", 3)
+def test_the_same_file_whenever_it_is_written(fmus, tmp_path):
+    path, export = fmus("hmmwv", "linear_single_track", 3)
     write_fmu(export, tmp_path / "again.fmu", 3, [own_platform()])
     assert (tmp_path / "again.fmu").read_bytes() == path.read_bytes()
 
@@ -281,8 +307,8 @@ def test_any_name_of_a_vehicle_gives_a_library_that_loads(tmp_path):
     master.close()
 
 
-def test_every_parameter_is_tunable_with_unit_bounds_and_source():
-    path, export = fmu_of("hmmwv", "eighteen_dof", 2)
+def test_every_parameter_is_tunable_with_unit_bounds_and_source(fmus):
+    path, export = fmus("hmmwv", "eighteen_dof", 2)
     description = fmpy.read_model_description(str(path))
     parameters = {v.name: v for v in description.modelVariables if v.variability == "tunable"}
     assert set(parameters) == {f.name for f in export.model.parameters} == {v.name for v in export.variables if v.kind == TUNABLE}

@@ -18,27 +18,13 @@ start: {start.x: x, start.y: y, start.yaw: yaw, start.vx: vx}
 """
 
 
-pytestmark = needs_cc
-
-
-@pytest.fixture(scope="module")
-def vehicle_fmu(tmp_path_factory):
-    """The FMU in a folder of its own."""
-    path = tmp_path_factory.mktemp("own") / "vehicle.fmu"
-    assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "eighteen_dof", "--tyre", "tmeasy", "--out", str(path)]) == 0
-    return path
-
-
-def with_plant_file(fmu, rest):
-    path = fmu.with_name("plant.yaml")
-    path.write_text(PLANT + rest)
-    return open_plant(str(path), load_vehicle("hmmwv"))
-
-
-def test_every_figure_is_that_of_the_vehicle_itself(vehicle_fmu, capfd):
-    """Its names are ours: no plant file."""
+@needs_cc
+def test_every_figure_is_that_of_the_vehicle_itself(tmp_path, capfd):
+    assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "eighteen_dof", "--tyre", "tmeasy", "--out",
+                 str(tmp_path / "vehicle.fmu")]) == 0
+    plant = tmp_path / "vehicle.fmu"  # its names are ours: no plant file
     found = []
-    for plant_of_run in (["--model", "eighteen_dof", "--tyre", "tmeasy"], ["--plant", str(vehicle_fmu)]):
+    for plant_of_run in (["--model", "eighteen_dof", "--tyre", "tmeasy"], ["--plant", str(plant)]):
         capfd.readouterr()
         assert main(["drive", "nato_lane_change", "--vehicle", "hmmwv", *plant_of_run, "--json"]) == 0
         found.append(json.loads(capfd.readouterr().out))
@@ -50,14 +36,20 @@ def test_every_figure_is_that_of_the_vehicle_itself(vehicle_fmu, capfd):
     assert own == fmu
 
 
-def test_the_reason_of_a_refusal_comes_through(vehicle_fmu):
-    plant = with_plant_file(vehicle_fmu, "inputs: {steering: steering, throttle: 3 * throttle, brake: brake}\n")
+@needs_cc
+def test_the_reason_of_a_refusal_comes_through(tmp_path):
+    assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "driven_bicycle", "--out", str(tmp_path / "vehicle.fmu")]) == 0
+    (tmp_path / "plant.yaml").write_text(PLANT + "inputs: {steering: steering, throttle: 3 * throttle, brake: brake}\n")
+    plant = open_plant(str(tmp_path / "plant.yaml"), load_vehicle("hmmwv"))
     plant.reset(x=0.0, y=0.0, yaw=0.0, vx=5.0)
     with pytest.raises(PlantFailed, match=r"throttle = 3 is outside \[-1, 1\]"):
         plant.advance((0.0, 1.0, 0.0), (0.0, 1.0, 0.0), 10)
 
 
-def test_bounds_that_are_out_themselves_are_refused_as_in_vehicle_files(vehicle_fmu):
-    plant = with_plant_file(vehicle_fmu, "parameters: {sprung_mass: 0 kg}\n")
+@needs_cc
+def test_bounds_that_are_out_themselves_are_refused_as_in_vehicle_files(tmp_path):
+    assert main(["export", "fmu", "--vehicle", "hmmwv", "--model", "driven_bicycle", "--out", str(tmp_path / "vehicle.fmu")]) == 0
+    (tmp_path / "plant.yaml").write_text(PLANT + "parameters: {sprung_mass: 0 kg}\n")
+    plant = open_plant(str(tmp_path / "plant.yaml"), load_vehicle("hmmwv"))
     with pytest.raises((InputError, PlantFailed), match="sprung_mass = 0 is outside"):
         plant.reset(x=0.0, y=0.0, yaw=0.0, vx=5.0)

@@ -9,13 +9,20 @@ from c_compiler import needs_cc
 
 from lfdm_ros.cli.main import main
 from lfdm_ros.errors import InputError
-from lfdm_ros.exports.fmu_file import Draw, posterior_draws, write_fmu
+from lfdm_ros.exports.fmu_file import Draw, parameter_set, posterior_draws, write_fmu
 from lfdm_ros.exports.library import own_platform
 from lfdm_ros.exports.variables import exported
 from lfdm_ros.vehicles import load_vehicle, save_vehicle
 
 SSD = "{http://ssp-standard.org/SSP1/SystemStructureDescription}"
 SSV = "{http://ssp-standard.org/SSP1/SystemStructureParameterValues}"
+
+
+def test_a_draw_is_a_set_of_parameters():
+    root = ElementTree.fromstring(parameter_set(Draw("draw_001", {"sprung_mass": 2100.5})))
+    (parameter,) = root.iter(f"{SSV}Parameter")
+    assert parameter.get("name") == "sprung_mass"
+    assert parameter[0].attrib == {"value": "2100.5"}
 
 
 @needs_cc

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_compiler import needs_cc
-from masters import INTERVAL, fmu_of, native
+from masters import INTERVAL, native
 
 from lfdm_ros.exports.c_files import write_c
 from lfdm_ros.exports.fmu_file import token_of, write_fmu
@@ -66,13 +66,11 @@ def test_a_program_in_c_drives_the_fmu_as_the_simulator_does(tmp_path, platform)
             pytest.skip(f"no libraries of AArch64 in {ARM}")
         command = [emulator(EMULATORS[platform][0]), *EMULATORS[platform][1:]]
         compiler = [*zig(), "cc", "-target", PLATFORMS[platform].zig]
-    if own:
-        path, export = fmu_of("hmmwv", "eighteen_dof", 2)
-    else:
-        path, export = tmp_path / "a.fmu", exported(load_vehicle("hmmwv"), "eighteen_dof")
-        write_fmu(export, path, 2, [platform])
+    vehicle = load_vehicle("hmmwv")
+    export = exported(vehicle, "eighteen_dof")
+    write_fmu(export, tmp_path / "a.fmu", 2, [platform])
     library, program = tmp_path / f"a{PLATFORMS[platform].ending}", tmp_path / f"drive{'.exe' if platform == 'win64' else ''}"
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(tmp_path / "a.fmu") as archive:
         library.write_bytes(archive.read(next(name for name in archive.namelist() if name.startswith("binaries"))))
     run(*compiler, "-O1", HERE / "fmu_main.c", "-o", program, *(["-ldl"] if platform != "win64" else []))
     np.column_stack([ROWS[:-1], np.diff(ROWS, axis=0) / INTERVAL]).tofile(tmp_path / "rows")

@@ -51,9 +51,10 @@ def test_without_the_extra_it_says_which(tmp_path, monkeypatch):
         write_wasm(vehicle, vehicle.model("kinematic_bicycle"), tmp_path)
 
 
+@pytest.mark.parametrize("name", ["driven_bicycle", "eight_dof"])
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
-def test_it_drives_in_node_as_the_simulator_does(exported, tmp_path):
-    vehicle, files = load_vehicle("hmmwv"), exported("eight_dof")
+def test_it_drives_in_node_as_the_simulator_does(exported, tmp_path, name):
+    vehicle, files = load_vehicle("hmmwv"), exported(name)
     assert files.module.stat().st_size < 60_000
     times = np.linspace(0.0, 10.0, 1001)
     inputs = InputProfile([0, 2, 4, 6, 8], [0, 0.1, -0.1, 0.2, 0], [0.0, 0.5, 0.5, 0.1, 0.0], [0, 0, 0, 0, 0.3]).sample(times)
@@ -64,7 +65,7 @@ def test_it_drives_in_node_as_the_simulator_does(exported, tmp_path):
     done = subprocess.run(["node", "drive.mjs"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout)
-    simulator = Simulator(vehicle.replace(**dict([changed])), "eight_dof", 1e-3)
+    simulator = Simulator(vehicle.replace(**dict([changed])), name, 1e-3)
     simulator.reset(**place)
     for before, after in pairwise(inputs):
         simulator.advance(before, after, 10)

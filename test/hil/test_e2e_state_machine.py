@@ -260,7 +260,7 @@ def test_junk_changes_nothing_unless_it_is_as_our_own(wire: Any) -> None:
     assert states[BEGUN:] == [VALID] * (400 - BEGUN)
 
 
-@pytest.mark.parametrize(("ticks", "acts"), [(5, True), (20, True), (21, False), (100, False), (300, False)])
+@pytest.mark.parametrize(("ticks", "acts"), [(5, True), (20, True), (21, False), (30, False), (60, False), (100, False), (300, False)])
 def test_delays(wire: Any, ticks: int, acts: bool) -> None:
     acting, states = drive(wire, Delay(lambda tick: ticks))
     assert (acting[-1] == 399 - ticks) == acts and (states[-1] == VALID) == acts
@@ -302,7 +302,8 @@ def test_a_frozen_device(wire: Any, tick: int) -> None:
     assert acting[-1] == (tick if tick >= BEGUN else -1) and states[-1] == INVALID and "repeated" in wire.link.wire.trouble
 
 
-@pytest.mark.parametrize(("first", "every"), [(0, 1), (1, 7), (3, 50), (7, 1), (14, 7), (1000, 50)])
+@pytest.mark.parametrize("first", [0, 1, 3, 7, 14, 1000])
+@pytest.mark.parametrize("every", [1, 7, 50])
 def test_a_second_sender_stops_both(wire: Any, first: int, every: int) -> None:
     """From another address, or on the bus, always or now and then; its numbers run beside those of the true one."""
     second = wire.device(OTHER, first)

@@ -296,6 +296,11 @@ def test_datagrams_are_as_they_are_documented() -> None:
 # -- what cannot be opened --------------------------------------------------------------------------------------------------
 
 
+def test_cycle_times_must_fit_the_loop() -> None:
+    with pytest.raises(InputError, match="cycle time of WheelSpeeds, 10 ms, is no multiple of the loop's period, 4 ms"):
+        CanLink(VEHICLE, LinkSettings(period=0.004))
+
+
 def test_messages_go_at_their_cycle_times() -> None:
     sent: list[int] = []
 

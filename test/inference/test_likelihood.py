@@ -178,11 +178,12 @@ def test_correlation_time_of_errors_that_stay():
     assert [group.weight for group in weighted.groups] == [0.25, 1.0]
 
 
-def test_sums_of_squares_with_inputs_of_its_own_are_those_of_the_errors():
+@pytest.mark.parametrize("nuisances", [("steering.offset",), ("steering.offset", "steering.scale", "steering.lag")])
+def test_sums_of_squares_with_inputs_of_its_own_are_those_of_the_errors(nuisances):
     """The kernel's sums, of more particles than a core looks at together, against those of the responses."""
-    nuisances = ("steering.offset", "steering.scale", "steering.lag")
     both = likelihood(data_set(), data_set(1, name="b"), nuisances=nuisances, estimated=[[], []], correlated=False)
-    centre = np.array([48e3, 55e3, 0.01, 1.05, 0.06])
+    values = {"steering.offset": 0.01, "steering.scale": 1.05, "steering.lag": 0.06}
+    centre = np.array([48e3, 55e3, *(values[name] for name in nuisances)])
     q = centre * (1.0 + 0.05 * np.random.default_rng(0).standard_normal((700, len(centre))))
     moments = both.moments(q)
     for g, errors in enumerate(both.errors(q)):

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from problems import COMPILE_MODE, without_compiler
+from scipy import stats
 
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.stage import stage_model
@@ -34,6 +35,28 @@ def test_batched_density_is_that_of_pymc(lateral):
     for i, particle in enumerate(particles):
         one = scalar(dict(zip(names, map(np.asarray, particle))))
         np.testing.assert_allclose([prior[i], data[i]], np.array(one, float), rtol=1e-8)
+
+
+def test_likelihood_is_the_gaussian_of_eq_3(lateral):
+    likelihood, density = lateral
+    particles = density.draw_prior(3, np.random.default_rng(1))
+    values = density.constrain(particles)
+    q = np.column_stack([values[n] for n in ("cornering_stiffness_front", "cornering_stiffness_rear", "initial.vx")])
+    (responses,), observed = likelihood.responses(q), likelihood.datasets[0].observed
+    for i in range(3):
+        expected = sum(np.nansum(stats.norm.logpdf(observed[:, c], responses[i, :, c], values[f"sigma.{name}"][i]))
+                       for c, name in enumerate(("vy", "yaw_rate")))
+        assert density(particles)[1][i] == pytest.approx(expected, rel=1e-9)
+
+
+def test_all_channels_share_one_simulator_call(lateral, monkeypatch):
+    _, density = lateral
+    calls = []
+    original = RolloutLikelihood.moments
+    monkeypatch.setattr(RolloutLikelihood, "moments", lambda self, q: calls.append(len(q)) or original(self, q))
+    density(density.draw_prior(17, np.random.default_rng(0)))
+    assert calls == [17]
+    assert density.evaluations == 17
 
 
 def test_nothing_is_simulated_beyond_the_priors(lateral):

@@ -149,7 +149,7 @@ def exact_pull(simulator: Simulator, soil: SoilProperties) -> float:
     return total
 
 
-@pytest.mark.parametrize("name", ["lete_sand", "dry_sand"])
+@pytest.mark.parametrize("name", ["lete_sand", "sandy_loam_15", "dry_sand"])
 def test_acceleration_is_the_exact_pull_over_the_mass(name):
     """Momentum: what a vehicle gains is the integral of the drawbar pull of its wheels, which are computed apart."""
     soil, simulator = load_soil(name), simulator_on(name, vx=3.0)
@@ -205,7 +205,7 @@ def test_soil_slows_and_stops_a_vehicle_that_rolls():
     assert firm["vx"] > loam["vx"] + 0.2 and abs(loose["vx"]) < 1e-3
 
 
-@pytest.mark.parametrize("chassis", ["eleven_dof", "twenty_four_dof"])
+@pytest.mark.parametrize("chassis", ["eight_dof", "eleven_dof", "eighteen_dof", "twenty_four_dof"])
 def test_a_vehicle_at_rest_stays_at_rest(chassis):
     simulator = simulator_on("sandy_loam_15", chassis, load_vehicle("hmmwv"))
     simulator.advance((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 500)

@@ -15,7 +15,7 @@ from lfdm_ros.vehicles import load_vehicle
 
 P = SimpleNamespace(**load_vehicle("hmmwv_multibody").parameters)
 WISHBONE = DoubleWishbone(ARRAYS)
-CORNERS = [("front", True), ("rear", False)]  # the others are their mirror images
+CORNERS = [(axle, left) for axle in ("front", "rear") for left in (True, False)]
 
 corner = pytest.mark.parametrize(("axle", "left"), CORNERS, ids=lambda value: str(value))
 
@@ -60,8 +60,8 @@ def solved(axle: str, left: bool, theta: float, shift: np.ndarray) -> dict[str, 
 
 
 @corner
-@pytest.mark.parametrize("theta", [-0.25, 0.0, 0.2])
-@pytest.mark.parametrize("lateral", [-0.06, 0.0])
+@pytest.mark.parametrize("theta", [-0.25, -0.1, 0.0, 0.05, 0.2])
+@pytest.mark.parametrize("lateral", [-0.06, 0.0, 0.04])
 def test_the_pose_is_the_one_that_newton_finds(axle: str, left: bool, theta: float, lateral: float) -> None:
     shift = np.array([-0.01, lateral, 0.004]) if lateral else np.zeros(3)
     q, pose = closed(axle, left, theta, Vector(*shift))

@@ -20,6 +20,7 @@ HMMWV = load_vehicle("hmmwv")
 STIFF = HMMWV.replace(longitudinal_stiffness_front=120e3, longitudinal_stiffness_rear=120e3)
 UNEVEN = HMMWV.replace(unsprung_mass_front=400.0, unsprung_mass_rear=150.0, cg_to_front_axle=1.5, rolling_resistance=0.0,
                        wheel_inertia=1e-3)
+STATE = {field.name: i for i, field in enumerate(get_model(NAME).states)}
 COAST = np.zeros(3)
 
 
@@ -160,12 +161,19 @@ def test_braking_distance_at_the_friction_limit():
         assert coarse[-1, 0] == pytest.approx(v**2 / (2 * a), rel=2e-3)
 
 
-@pytest.mark.parametrize(("vehicle", "throttle", "tolerance"), [(STIFF, 0.3, 0.02), (STIFF, 0.6, 0.02), (HMMWV, 0.6, 0.06)])
+@pytest.mark.parametrize(("vehicle", "throttle", "tolerance"), [
+    (HMMWV, 0.3, 0.02), (STIFF, 0.3, 0.02), (STIFF, 0.6, 0.02), (HMMWV, 0.6, 0.06)])
 def test_acceleration_is_that_of_eight_dof(vehicle, throttle, tolerance):
     """Time from 5 to 20 m/s and speed on the way, on slipping tyres. At 0.6 the soft tyres of `hmmwv` spin, which this model has not."""
     small, large = (drive(model, vehicle, lambda t: (0.0, throttle, 0.0), 5.0, 6.5)[:, 3] for model in (NAME, "eight_dof"))
     assert np.argmax(small > 20.0) == pytest.approx(np.argmax(large > 20.0), rel=tolerance)
     assert small == pytest.approx(large, rel=tolerance, abs=0.1)
+
+
+@pytest.mark.parametrize("brake", [0.1, 0.3])
+def test_braking_is_that_of_eight_dof_below_the_limit(brake):
+    small, large = (drive(model, HMMWV, lambda t: (0.0, 0.0, brake), 20.0, 12.0)[-1, 0] for model in (NAME, "eight_dof"))
+    assert small == pytest.approx(large, rel=0.02)
 
 
 # -- Turning --------------------------------------------------------------------------------------------------------
@@ -183,6 +191,14 @@ def test_steady_turn_is_the_understeer_formula(speed, h):
     steering = 2e-4
     run = drive(NAME, UNEVEN, lambda t: (steering, 0.0, 0.0), speed, 5.0, h)
     assert run[-1, 5] == pytest.approx(speed * steering * p["max_road_wheel_angle"] / (a + b + k * speed**2), rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ["nonlinear_bicycle", "linear_single_track"])
+def test_small_slip_is_that_of_the_simpler_models(name):
+    vehicle = UNEVEN.replace(friction_front=0.9, friction_rear=0.9)
+    runs = [drive(model, vehicle, lambda t: (3e-4 * math.sin(math.pi * min(t, 2.0)), 0.0, 0.0), 20.0, 3.0, 5e-4) for model in (NAME, name)]
+    scale = np.abs(runs[1]).max(axis=0)[[1, 2, 4, 5, 7]]
+    np.testing.assert_allclose(runs[0][:, [1, 2, 4, 5, 7]] / scale, runs[1][:, [1, 2, 4, 5, 7]] / scale, atol=3e-3)
 
 
 @pytest.mark.parametrize(("steering", "tolerance"), [(0.02, 0.025), (0.1, 0.03), (0.15, 0.04)])

@@ -80,7 +80,7 @@ def test_reported_forces_move_the_vehicle():
         assert force_y.sum() == pytest.approx(expected_y, abs=1e-9 * scale)
 
 
-@pytest.mark.parametrize("dt", [1e-3, 2e-2])
+@pytest.mark.parametrize("dt", [1e-3, 5e-3, 2e-2])
 def test_starts_from_rest_and_stops_to_rest(dt):
     """Throttle and steering from standstill, then full brakes: no NaN, no chatter, and rest is exact within a micrometre per second."""
     simulator = Simulator(HMMWV, dt=dt)

@@ -1,10 +1,13 @@
 """How equations become functions: names, roles, the half-implicit rule."""
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import lfdm_ros.models
 from lfdm_ros.backends import ARRAYS
 from lfdm_ros.models import Dynamics, Field, Model, Record, TyreForce, functions_of, get_model
 from lfdm_ros.models.declaration import OUTPUTS, per_wheel
@@ -64,3 +67,11 @@ def test_records_have_the_names_declared():
     assert x.wheels[1].tyre_deflection_y == at["tyre_deflection_y_fr"]
     with pytest.raises(AttributeError, match=r"no 'speed' here; there are: .*vx"):
         x.speed  # noqa: B018
+
+
+def test_no_equation_has_places_of_states_or_asks_for_the_library():
+    """States, inputs and parameters by name; what the C++ library does otherwise stands in its own file."""
+    for path in Path(lfdm_ros.models.__file__).parent.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"\b[xu]\[[0-9:]", text), path.name
+        assert path.name == "lfdm_library.py" or not re.search(r"\bif lfdm|lfdm else|lfdm and", text), path.name

@@ -19,6 +19,7 @@ P = HMMWV.parameters
 BASE = P["cg_to_front_axle"] + P["cg_to_rear_axle"]
 MASS = P["sprung_mass"] + P["unsprung_mass_front"] + P["unsprung_mass_rear"]
 WHEELS = ("fl", "fr", "rl", "rr")
+FOUR_WHEELS = ("eight_dof", "twenty_four_dof")
 TYRES = {"eight_dof": "/fiala", "eleven_dof": "/fiala", "twenty_four_dof": "/fiala"}
 
 
@@ -82,7 +83,8 @@ def test_a_slope_takes_its_share_of_gravity(chassis):
     assert loads(y).sum() == pytest.approx(MASS * GRAVITY * math.cos(angle), rel=2e-3)
 
 
-@pytest.mark.parametrize(("chassis", "rise"), [("eight_dof", 0.1), ("twenty_four_dof", -0.15)])
+@pytest.mark.parametrize("chassis", FOUR_WHEELS)
+@pytest.mark.parametrize("rise", [0.1, -0.15])
 def test_static_loads_on_a_slope_uphill(chassis, rise):
     """Parked with brakes: the front loses m g sin(angle) h / L, and each axle has cos(angle) of its weight."""
     angle = math.atan(rise)
@@ -101,8 +103,8 @@ def test_static_loads_on_a_slope_uphill(chassis, rise):
         assert y["pitch"] == pytest.approx(-angle, rel=0.1)  # nose up, and what the struts give way
 
 
-@pytest.mark.parametrize(("chassis", "by"), [("eight_dof", "bank"), ("eleven_dof", "wind"), ("driven_bicycle", "bank"),
-                                             ("nonlinear_bicycle", "wind"), ("linear_single_track", "bank")])
+@pytest.mark.parametrize("chassis", ["eight_dof", "eleven_dof", "driven_bicycle", "nonlinear_bicycle", "linear_single_track"])
+@pytest.mark.parametrize("by", ["bank", "wind"])
 def test_a_side_force_is_held_by_the_tyres(chassis, by):
     """Straight on over a bank, or in a wind across: the tyres carry m g sin(angle) or the wind, and the vehicle crabs by it over C."""
     force = 1500.0
@@ -223,3 +225,12 @@ def test_names_and_ranges_of_the_ground():
         simulator.meet(ground_friction=-1.0)
     with pytest.raises(InputError, match="drives on a plane; 'eight_dof/given_ground'"):
         Simulator(HMMWV, "eight_dof").meet(ground_friction=0.3)
+
+
+def test_friction_scale_belongs_to_the_plane():
+    """A parameter of every model that has friction, as ever; not of one whose ground is given."""
+    for chassis in ("eight_dof", "eleven_dof/tmeasy", "driven_bicycle", "twenty_four_dof/tmeasy_nr"):
+        assert "friction_scale" in [f.name for f in get_model(chassis).parameters]
+        assert "friction_scale" not in [f.name for f in get_model(f"{chassis}/given_ground").parameters]
+    for chassis in ("linear_single_track", "nonlinear_bicycle"):
+        assert "friction_scale" not in [f.name for f in get_model(chassis).parameters]

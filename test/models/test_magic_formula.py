@@ -167,9 +167,10 @@ def turned(car, chassis: str, kind: str) -> np.ndarray:
     return outputs[:, OUTPUT_INDEX["yaw_rate"]]
 
 
-def test_a_turn_with_and_without_relaxation(car) -> None:
+@pytest.mark.parametrize("chassis", ["eight_dof", "twenty_four_dof"])
+def test_a_turn_with_and_without_relaxation(car, chassis: str) -> None:
     """Both end in the same turn, the relaxing tyre some hundredths of a second later."""
-    steady, relaxed = (turned(car, "twenty_four_dof", kind) for kind in ("magic_formula", "magic_formula_relaxed"))
+    steady, relaxed = (turned(car, chassis, kind) for kind in ("magic_formula", "magic_formula_relaxed"))
     assert relaxed[-1] == pytest.approx(steady[-1], rel=0.01) and 0.05 < steady[-1] < 0.5
     reached = [np.argmax(run > 0.5 * run[-1]) for run in (steady, relaxed)]
     assert 1 <= reached[1] - reached[0] <= 6

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lfdm_ros.backends import advance_kernel, casadi_model
 from lfdm_ros.models import Model, Record, get_model
 from lfdm_ros.simulation import BatchRollout, Simulator, forward_sensitivity
 from lfdm_ros.vehicles import load_vehicle
@@ -49,6 +50,12 @@ def test_equations_under_a_known_name_are_its_own():
     slopes = [forward_sensitivity(model=model, x0=x0, parameters=["cornering_stiffness_front"], method="exact", **common).sensitivities
               for model in (known, changed)]
     np.testing.assert_allclose(slopes[1], 0.5 * slopes[0], rtol=1e-9)
+
+
+def test_compiled_code_is_kept_by_the_equations():
+    known = get_model(NAME)
+    assert casadi_model(known).digest != casadi_model(with_slower_yaw(known)).digest
+    assert advance_kernel(known) is advance_kernel(get_model(NAME))
 
 
 def test_one_object_however_it_is_spelled():

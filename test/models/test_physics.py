@@ -1,5 +1,6 @@
 """The chassis of 8, 11, 18 and 24 degrees of freedom, their tyres and powertrains, against laws of mechanics and closed forms."""
 
+from itertools import product
 
 import numpy as np
 import pytest
@@ -7,25 +8,20 @@ import pytest
 from lfdm_ros.backends import compiled_model_function
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.simulation import InputProfile, Simulator, initial_state, rollout
-from lfdm_ros.vehicles import load_vehicle
+from lfdm_ros.vehicles import load_vehicle, save_vehicle
 
 HMMWV, SHAFTS, SEDAN, REAR_DRIVEN = (load_vehicle(name) for name in ("hmmwv", "hmmwv_shafts", "sedan", "sedan_rwd"))
 CHASSIS = ("eleven_dof", "eighteen_dof", "twenty_four_dof")
 FOUR_WHEELS, ROLLING = CHASSIS[1:], ("eight_dof", "eighteen_dof")
 TYRES = ("fiala", "tmeasy", "tmeasy_nr")
 WHEELS = ("fl", "fr", "rl", "rr")
+RPM = np.pi / 30.0
 NO_ROLLING_RESISTANCE = {"rolling_resistance": 0.0, "rolling_resistance_coefficient": 0.0}
 
-# Each chassis, tyre and vehicle at least once in each test, and each pair of chassis and tyre in some of them.
 every_chassis = pytest.mark.parametrize("chassis", CHASSIS)
 every_tyre = pytest.mark.parametrize("tyre", TYRES)
-every_one = pytest.mark.parametrize(("chassis", "tyre"), [
-    ("eleven_dof", "tmeasy"), ("eighteen_dof", "tmeasy_nr"), ("twenty_four_dof", "fiala")])
-every_other = pytest.mark.parametrize(("chassis", "tyre"), [
-    ("eight_dof", "fiala"), ("eleven_dof", "fiala"), ("eighteen_dof", "tmeasy"), ("twenty_four_dof", "tmeasy_nr")])
-with_vehicle = pytest.mark.parametrize(("vehicle", "chassis", "tyre"), [
-    (SEDAN, "eleven_dof", "fiala"), (HMMWV, "eighteen_dof", "tmeasy"), (SHAFTS, "eighteen_dof", "fiala"),
-    (SEDAN, "twenty_four_dof", "tmeasy_nr"), (HMMWV, "twenty_four_dof", "fiala")], ids=lambda value: getattr(value, "name", value))
+every_pair = pytest.mark.parametrize(("chassis", "tyre"), [("eight_dof", "fiala"), *product(CHASSIS, TYRES)])
+every_vehicle = pytest.mark.parametrize("vehicle", [HMMWV, SHAFTS, SEDAN], ids=lambda vehicle: vehicle.name)
 
 
 def simulate(vehicle, chassis, tyre, profile, until, dt=1e-3, output_step=0.01, **start):
@@ -77,7 +73,8 @@ def between_loads(vehicle, name, load):
 
 
 # -- Driving in a circle -------------------------------------------------------------------------------------------------------------
-@with_vehicle
+@every_pair
+@every_vehicle
 def test_steady_cornering_meets_the_understeer_gradient(vehicle, chassis, tyre):
     """Yaw-rate gain v / (L + K v^2), K from axle masses over the cornering stiffness of the axles' tyres at their static load."""
     vehicle = coasting_freely(vehicle).replace(cg_to_front_axle=1.2, cg_to_rear_axle=1.8)
@@ -102,7 +99,7 @@ def test_steady_cornering_meets_the_understeer_gradient(vehicle, chassis, tyre):
         assert y["roll"][-1] == pytest.approx(p["sprung_mass"] * drop * y["ay"][-1] / stiffness, rel=5e-3)
 
 
-@every_other
+@every_pair
 def test_left_and_right_are_mirror_images(chassis, tyre):
     left, right = (simulate(HMMWV, chassis, tyre, weaving(side * 0.4, 0.4), 5.0, vx=8.0) for side in (1.0, -1.0))
     assert np.abs(left["yaw_rate"]).max() > 0.2
@@ -116,7 +113,7 @@ def test_left_and_right_are_mirror_images(chassis, tyre):
 
 
 # -- Loads ---------------------------------------------------------------------------------------------------------------------------
-@every_one
+@every_pair
 def test_loads_sum_to_the_weight(chassis, tyre):
     """At rest to rounding; driving too where the loads are quasi-static. Struts carry them only on average: between two rests."""
     weight = GRAVITY * total_mass(HMMWV)
@@ -181,7 +178,8 @@ def momentum(vehicle, chassis, x):
                                        m * x["vy"] + offset * x["yaw_rate"] - lever * x.get("roll_rate", 0.0), 0.0]
 
 
-@every_one
+@every_chassis
+@every_tyre
 def test_reported_forces_move_the_vehicle(chassis, tyre):
     """Newton: the impulse of the reported tyre forces (and of the weight) is the change of the momentum, second by second."""
     dt, second = 5e-4, 2000
@@ -254,8 +252,8 @@ def energy(vehicle, chassis, x):
     return total
 
 
-@every_other
-@pytest.mark.parametrize(("speed", "steering"), [(15.0, 0.5), (-6.0, 0.1)])
+@every_pair
+@pytest.mark.parametrize(("speed", "steering"), [(15.0, 0.0), (15.0, 0.1), (15.0, 0.5), (-6.0, 0.0), (-6.0, 0.1)])
 def test_coasting_never_creates_energy(chassis, tyre, speed, steering):
     simulator = Simulator(HMMWV, model=chassis, tyre=tyre)
     simulator.reset(vx=speed)
@@ -270,7 +268,8 @@ def test_coasting_never_creates_energy(chassis, tyre, speed, steering):
 
 
 # -- Rest ----------------------------------------------------------------------------------------------------------------------------
-@with_vehicle
+@every_pair
+@every_vehicle
 def test_standing_vehicle_stays_exactly_at_rest(vehicle, chassis, tyre):
     simulator = Simulator(vehicle, model=chassis, tyre=tyre)
     before = simulator.state.copy()
@@ -316,7 +315,9 @@ def test_dropped_vehicle_settles_to_the_static_compression(tyre):
 
 
 # -- Starting and stopping -----------------------------------------------------------------------------------------------------------
-@with_vehicle
+@every_chassis
+@every_tyre
+@every_vehicle
 @pytest.mark.parametrize(("throttle", "least"), [(0.7, 8.0), (-0.4, 2.0)], ids=["forwards", "in reverse"])
 def test_starts_from_rest_and_stops_to_rest(vehicle, chassis, tyre, throttle, least):
     profile = InputProfile([0, 1, 4, 4.5, 5], [0, 0, 0.2, 0.2, 0.2], [0, throttle, throttle, 0, 0], [0, 0, 0, 0, 0.8])
@@ -330,7 +331,8 @@ def test_starts_from_rest_and_stops_to_rest(vehicle, chassis, tyre, throttle, le
     assert np.abs(y["ax"][rest]).max() < 1e-3
 
 
-@every_one
+@every_chassis
+@every_tyre
 def test_locked_wheels_slide_with_the_friction_of_sliding(chassis, tyre):
     """Brakes far above the friction: the deceleration is that of sliding wheels, whichever way they point."""
     vehicle = HMMWV.replace(brake_torque_front=40000.0, brake_torque_rear=40000.0)
@@ -351,7 +353,8 @@ def test_locked_wheels_slide_with_the_friction_of_sliding(chassis, tyre):
         assert 0.98 * along < (speed[60] - speed[110]) / 0.5 * total_mass(vehicle) < 1.02 * across
 
 
-@every_one
+@every_chassis
+@every_tyre
 def test_walking_pace_follows_the_circle_of_the_wheels(chassis, tyre):
     """Slow, without slip: yaw rate = speed tan(angle) / wheelbase, the outer wheels faster."""
     vehicle = coasting_freely(HMMWV)
@@ -421,6 +424,14 @@ def test_torques_of_the_differentials(chassis):
 
 
 @every_chassis
+def test_rear_wheel_drive_turns_the_rear_wheels(chassis):
+    y = simulate(REAR_DRIVEN, chassis, "tmeasy_nr", constant(0.0, 0.3), 2.0)
+    moving = y["vx"] > 1.0
+    assert moving.any() and (y["tyre_fx_rl"][moving] > 500.0).all()
+    assert (y["tyre_fx_fl"][moving] < 0.0).all()  # rolling resistance and inertia only
+
+
+@every_chassis
 def test_throttle_scales_torque_and_where_asked_the_speed_of_the_map(chassis):
     vehicle = SEDAN.replace(**{f"loss_torque_{i}": 0.0 for i in range(16)})
     p = vehicle.parameters
@@ -434,8 +445,8 @@ def test_throttle_scales_torque_and_where_asked_the_speed_of_the_map(chassis):
     assert np.interp(engine / throttle, *map_) < 0.98 * np.interp(engine, *map_)  # the two differ here
 
 
-@pytest.mark.parametrize(("vehicle", "throttle", "chassis"), [
-    (SEDAN, 0.5, "eleven_dof"), (SHAFTS, 1.0, "eighteen_dof"), (SEDAN, 0.5, "twenty_four_dof")])
+@pytest.mark.parametrize(("vehicle", "throttle"), [(SEDAN, 0.5), (SHAFTS, 1.0)], ids=["sedan", "hmmwv_shafts"])
+@every_chassis
 def test_gears_rise_with_speed_and_fall_with_it(vehicle, throttle, chassis):
     """Each shift up above, each shift down below its speed at the gearbox input; up to the top while driving, down to the first at rest."""
     p = vehicle.parameters
@@ -455,7 +466,9 @@ def test_gears_rise_with_speed_and_fall_with_it(vehicle, throttle, chassis):
 
 
 # -- In reverse ----------------------------------------------------------------------------------------------------------------------
-@with_vehicle
+@every_chassis
+@every_tyre
+@every_vehicle
 def test_driving_off_in_reverse_is_the_mirror_image(vehicle, chassis, tyre):
     """Of a vehicle that is alike in front and behind, in a reverse gear with the ratio of the first: speed, way and turn."""
     p = vehicle.parameters
@@ -487,8 +500,8 @@ def test_reverse_gear_gives_the_engine_torque_over_its_ratio(chassis):
     assert torques.sum() == pytest.approx(-0.8 * at / 0.04, rel=1e-6)
 
 
-@pytest.mark.parametrize(("vehicle", "back", "chassis"), [
-    (SHAFTS, 20, "eleven_dof"), (SEDAN, 8, "eighteen_dof"), (SHAFTS, 20, "twenty_four_dof")])
+@pytest.mark.parametrize(("vehicle", "back"), [(SEDAN, 8), (SHAFTS, 20)], ids=["sedan", "hmmwv_shafts"])
+@every_chassis
 def test_reverse_is_engaged_near_standstill_and_left_there(vehicle, back, chassis):
     """Thrown into reverse at speed the vehicle coasts on until it is slow; so it does when it is thrown back."""
     profile = InputProfile([0, back, back + 0.01], [0] * 3, [-0.5, -0.5, 0.5], [0] * 3)
@@ -539,7 +552,8 @@ def test_closed_throttle_lets_the_engine_brake(chassis):
 
 
 # -- Wheel lift ----------------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("chassis", "tyre"), [("eighteen_dof", "tmeasy"), ("twenty_four_dof", "fiala"), ("twenty_four_dof", "tmeasy_nr")])
+@pytest.mark.parametrize("chassis", FOUR_WHEELS)
+@every_tyre
 def test_lifted_wheel_carries_nothing_turns_freely_and_lands(chassis, tyre):
     tall = HMMWV.replace(cg_height=1.1, friction_scale=1.4, cg_to_front_axle=1.3, cg_to_rear_axle=2.0)
     until = 1.5 if tyre == "fiala" else 0.9
@@ -563,7 +577,7 @@ def test_lifted_wheel_carries_nothing_turns_freely_and_lands(chassis, tyre):
 
 
 # -- One chassis as the limit of another ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("tyre", ["fiala", "tmeasy"])
+@every_tyre
 def test_stiff_struts_make_the_24_dof_model_that_of_18(tyre):
     """With struts stiff against all else, and their roll stiffness k track^2 / 2 in the 18-DOF model, both drive alike."""
     p = HMMWV.parameters
@@ -615,7 +629,8 @@ def test_hard_tyres_make_roll_pitch_and_heave_those_of_the_18_dof_loads(profile)
 
 
 # -- Steps -----------------------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("vehicle", "chassis"), [(HMMWV, "eleven_dof"), (SHAFTS, "eighteen_dof"), (HMMWV, "twenty_four_dof")])
+@every_chassis
+@pytest.mark.parametrize("vehicle", [HMMWV, SHAFTS], ids=lambda vehicle: vehicle.name)
 def test_a_stiff_tyre_turns_the_vehicle_alike_in_short_and_long_steps(vehicle, chassis):
     """Fiala's forces are those at the end of the step: in steady turns nothing of a step is left in them."""
     profile = InputProfile([0, 1, 2, 3, 4, 5, 6, 8], [0, 0.1, 0.1, -0.1, -0.1, 0.15, 0.15, 0.15], [0.3] * 8, [0] * 8)
@@ -669,8 +684,9 @@ def tyre_force(vehicle, tyre, axis, slip):
     return y[[f.name for f in model.outputs].index("tyre_fx_rl" if axis == "longitudinal" else "tyre_fy_rl")]
 
 
+@pytest.mark.parametrize("tyre", ["tmeasy", "tmeasy_nr"])
 @pytest.mark.parametrize("axis", ["longitudinal", "lateral"])
-@pytest.mark.parametrize(("tyre", "load", "column"), [("tmeasy", 1.0, "nominal"), ("tmeasy_nr", 2.0, "double")])
+@pytest.mark.parametrize(("load", "column"), [(1.0, "nominal"), (2.0, "double")])
 def test_tmeasy_curve_has_the_slope_the_peak_and_the_sliding_force_of_its_table(tyre, axis, load, column):
     vehicle = curve_vehicle(load)
     of = lambda key: vehicle.parameters[f"tmeasy_{axis}_{key}_{column}"]  # noqa: E731
@@ -692,3 +708,24 @@ def test_rolling_radius_lies_between_the_loaded_and_the_unloaded_one(weight):
     y = simulate(vehicle, "eighteen_dof", "tmeasy_nr", constant(), 1.0, vx=15.0)
     loaded = p["wheel_radius"] - static_loads(vehicle)[0] / p["tyre_vertical_stiffness_front"]
     assert y["vx"][-1] / y["omega_fl"][-1] == pytest.approx(weight * p["wheel_radius"] + (1.0 - weight) * loaded, rel=1e-5)
+
+
+def test_stiffness_in_the_text_of_a_vehicle_is_that_of_the_tyre(tmp_path):
+    """The slope of the force table, changed in the file, changes the force at a small slip in proportion."""
+    path = tmp_path / "car.yaml"
+    vehicle = curve_vehicle(1.0)
+    save_vehicle(vehicle, path)
+    text = path.read_text()
+    for load in ("nominal", "double"):
+        number = vehicle.parameters[f"tmeasy_lateral_slope_{load}"]
+        line = next(line for line in text.splitlines() if f"tmeasy_lateral_slope_{load}" in line)
+        assert str(number) in line
+        text = text.replace(line, line.replace(str(number), str(1.5 * number)))
+    path.write_text(text)
+    stiffer = load_vehicle(path)
+    for tyre in ("tmeasy", "tmeasy_nr"):
+        forces = [tyre_force(v, tyre, "lateral", 3e-3) for v in (vehicle, stiffer)]
+        assert forces[0] == pytest.approx(3e-3 * vehicle.parameters["tmeasy_lateral_slope_nominal"], rel=0.02)
+        assert forces[1] == pytest.approx(1.5 * forces[0], rel=0.02)
+        along = [tyre_force(v, tyre, "longitudinal", 3e-3) for v in (vehicle, stiffer)]
+        assert along[1] == pytest.approx(along[0], rel=1e-3)

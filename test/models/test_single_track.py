@@ -103,6 +103,28 @@ def test_rest_is_rest_and_slow_motion_dies_out(name):
     assert energy[-1] < 1e-6 * energy[1]
 
 
+@BOTH
+def test_outputs(name):
+    """Loads carry the weight, half of an axle's force stands at each wheel, and what a single-track model lacks is 0."""
+    vehicle = HMMWV
+    simulator = Simulator(vehicle, model=name)
+    simulator.reset(vx=15.0)
+    _, y = rollout(simulator, InputProfile([0.0], [0.1], [0.5], [0.2]), until=3.0)
+    column = simulator.output_index
+    last = dict(zip(simulator.output_names, y[-1]))
+    p = vehicle.parameters
+    mass = p["sprung_mass"] + p["unsprung_mass_front"] + p["unsprung_mass_rear"]
+    np.testing.assert_allclose(y[:, [column[f"tyre_fz_{w}"] for w in ("fl", "fr", "rl", "rr")]].sum(axis=1), mass * GRAVITY)
+    assert last["tyre_fz_fl"] == last["tyre_fz_fr"]
+    assert last["tyre_fy_fl"] == last["tyre_fy_fr"] > 0.0
+    assert last["tyre_fy_rl"] == last["tyre_fy_rr"] > 0.0
+    assert last["road_wheel_angle"] == pytest.approx(0.1 * p["max_road_wheel_angle"])
+    for absent in ("roll", "pitch", "roll_rate", "pitch_rate", "omega_fl", "omega_rr", "gear", "engine_speed", "tyre_fx_fl"):
+        assert (y[:, column[absent]] == 0.0).all(), absent
+    # Steady by now: ay is the yaw rate's, within the deceleration that is left.
+    assert last["ay"] == pytest.approx(last["vx"] * last["yaw_rate"], rel=0.02)
+
+
 # -- Linear single-track -------------------------------------------------------------------------------------------
 
 
@@ -149,10 +171,10 @@ def test_linear_step_response_is_third_order_and_has_the_right_eigenvalues(speed
     np.testing.assert_allclose(np.sort_complex(got), np.sort_complex(expected), rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
-def test_linear_steady_state():
+@pytest.mark.parametrize("vehicle", [RHODE, HMMWV], ids=["rhode", "hmmwv"])
+def test_linear_steady_state(vehicle):
     """Yaw-rate gain v / (L + K v^2) and sideslip b / R - alpha_r, K from axle masses over axle stiffnesses."""
-    vehicle, v, steering = HMMWV, 12.0, 0.3
-    p = vehicle.parameters
+    p, v, steering = vehicle.parameters, 12.0, 0.3
     a, b = p["cg_to_front_axle"], p["cg_to_rear_axle"]
     front = p["sprung_mass"] * b / (a + b) + p["unsprung_mass_front"]
     rear = p["sprung_mass"] * a / (a + b) + p["unsprung_mass_rear"]

@@ -407,6 +407,17 @@ def test_what_comes_out_of_a_wall_moves_by_its_own_size():
             assert seen.velocities[first] == pytest.approx([0.0, 1.5], abs=0.4), (seed, k)
 
 
+def test_stops_being_moving_when_it_stands():
+    tracker, flags = ObstacleTracker(), []
+    for k in range(50):
+        y = -6.0 + 3.0 * min(0.1 * k, 2.0)
+        sensor = Lidar(World((Circle(12.0, y, 0.7),)), LidarSettings(), seed=k)
+        tracker.update(sensor.scan(0.1 * k, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
+        flags.append(bool(np.any(tracker.obstacles().velocities)))
+    assert flags[12] and flags[20]
+    assert not any(flags[35:])
+
+
 def test_nothing_stays_behind_of_a_moving_car():
     history = drive([box(20.0, -20.0, 2.0, 4.5, vy=8.0)], forward(0.0), 40)
     for k in range(20, 40):
@@ -499,15 +510,18 @@ def circles_made(monkeypatch, scan):
     return made[0], tracker.tracked
 
 
-@pytest.mark.parametrize("reach", [240.0, 1e5, float(np.finfo(np.float32).max)])
+@pytest.mark.parametrize("reach", [240.0, 1e3, 1e5, 1e6, 1e30, float(np.finfo(np.float32).max)])
 @pytest.mark.parametrize("beams", [541, 36_000])
 def test_work_does_not_grow_with_the_range(monkeypatch, reach, beams):
     scan = Scan(0.0, -np.pi, 2.0 * np.pi / beams, 0.5, float(np.finfo(np.float32).max), np.full(beams, reach))
     made, kept = circles_made(monkeypatch, scan)
     assert made <= 2.0 * np.pi * 250.0 / 1.2 + 1.0 and kept <= 256
     assert (made > 0) == (reach < 250.0)
-    ranges = np.random.default_rng(1).uniform(1.0, 250.0, beams)
-    made, kept = circles_made(monkeypatch, replace(scan, ranges=ranges))
+
+
+def test_work_does_not_grow_with_the_beams(monkeypatch):
+    ranges = np.random.default_rng(1).uniform(1.0, 250.0, 36_000)
+    made, kept = circles_made(monkeypatch, Scan(0.0, -np.pi, 2.0 * np.pi / 36_000, 0.5, 1e9, ranges))
     assert made <= 4 * 4096 and kept <= 256
 
 

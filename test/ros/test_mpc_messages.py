@@ -144,8 +144,8 @@ def message(points: np.ndarray, frame: str, own: Sequence[str]) -> PathMessage:
     return path
 
 
-def as_sent(*points: tuple[float, float]) -> bytes:
-    return bytes(serialize_message(message(np.reshape(points, (-1, 2)).astype(float), "odom", ("",))))
+def as_sent(*points: tuple[float, float], own: tuple[str, ...] = ("",)) -> bytes:
+    return bytes(serialize_message(message(np.reshape(points, (-1, 2)).astype(float), "odom", own)))
 
 
 def test_a_path_with_duplicate_points_is_the_path_without() -> None:
@@ -164,7 +164,9 @@ def test_a_path_that_is_none_is_an_error(points: list[tuple[float, float]], word
         path_task(as_sent(*points), 8.0, True)
 
 
-def test_no_poses_end_the_task() -> None:
+def test_a_pose_in_another_frame_than_its_path_is_an_error_and_no_poses_end_the_task() -> None:
+    with pytest.raises(InputError, match="'map'"):
+        path_task(as_sent((0.0, 0.0), (10.0, 0.0), own=("", "map")), 8.0, True)
     ended = path_task(as_sent(), 8.0, True)
     assert ended.path is None and ended.goal is None
 
@@ -193,15 +195,14 @@ def test_a_picture_replaces_the_one_before_and_has_markers_of_their_own() -> Non
     assert array.markers[2].scale.x == 2.0 and (array.markers[4].points[0].x, len(array.markers[4].points)) == (2.0, 4)
 
 
+@pytest.mark.parametrize("frame", ["", "m", "map", "odom", "a/longer/frame"])
+@pytest.mark.parametrize("own", [[""], ["same"], ["same", ""], ["", "same", "same"]])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 50])
-def test_read_as_the_middleware_wrote_it(count: int) -> None:
-    """Texts of all lengths, as what follows one is aligned."""
+def test_read_as_the_middleware_wrote_it(frame: str, own: list[str], count: int) -> None:
     points = np.random.default_rng(count).normal(0.0, 1e3, (count, 2))
-    for frame in ("", "m", "map", "odom", "a/longer/frame"):
-        for own in ([""], [frame], [frame, ""], ["", frame, frame]):
-            read, found = read_path(bytes(serialize_message(message(points, frame, own))))
-            assert read == frame
-            np.testing.assert_array_equal(found, points)
+    read, found = read_path(bytes(serialize_message(message(points, frame, [frame if one else "" for one in own]))))
+    assert read == frame
+    np.testing.assert_array_equal(found, points)
 
 
 def test_a_pose_of_another_frame_is_refused_wherever_it_stands() -> None:

@@ -16,7 +16,7 @@ from lfdm_ros.control.routing.lattice import LATTICE, LatticeSettings
 from lfdm_ros.control.settings import SETTINGS, Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground.learned_ground import LEARNER
-from lfdm_ros.parameters import Exposed
+from lfdm_ros.parameters import Exposed, Parameter
 from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
 from lfdm_ros.ros.topics import RateLimiter, find_topic
 from lfdm_ros.sensors import LIDAR, LidarSettings
@@ -24,6 +24,11 @@ from lfdm_ros.stacks.stack import EXECUTABLES, load_stack, node_class
 from lfdm_ros.units import to_si
 
 RECORDS = {"controller": SETTINGS, "lattice": LATTICE, "tracker": TRACKER, "lidar": LIDAR}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "parameters.md"
+
+
+def all_parameters() -> list[Parameter]:
+    return [p for name in EXECUTABLES for p in node_class(name).PARAMETERS]
 
 
 def test_each_parameter_of_a_node_is_declared_once_and_in_full() -> None:

@@ -1,9 +1,10 @@
 """NUTS against posteriors that are known, also where bounds cut them off, and its gradient against differences."""
 
+import math
 
 import numpy as np
 import pytest
-from problems import COMPILE_MODE, Walled, stop_at, without_compiler
+from problems import COMPILE_MODE, Linear, Walled, assert_moments, prior, problem, stop_at, without_compiler
 
 from lfdm_ros.calibration.recipe import load_recipe
 from lfdm_ros.calibration.results import load_posterior, load_summary
@@ -115,6 +116,18 @@ def test_a_posterior_cut_off_by_bounds(walled, monkeypatch):
     a, b, sigma = (run.draws[name][1, 7] for name in ("a", "b", "sigma.y"))
     errors = walled.problem.likelihood.errors(np.array([[a, b]]))[0]
     assert run.log_likelihood[1, 7] == pytest.approx((-0.5 * (errors / sigma) ** 2 - np.log(sigma * np.sqrt(2.0 * np.pi))).sum(), rel=1e-9)
+
+
+def test_a_sum_that_is_known_and_two_parts_that_are_not(monkeypatch):
+    on_cores(monkeypatch)
+    likelihood = Linear(np.ones((400, 2)), np.array([0.45, 0.63]), 0.134)
+    asked = problem(likelihood, {"ka": prior("uniform", lower=0.2, upper=0.8), "kb": prior("uniform", lower=0.3, upper=1.2)},
+                    prior("half_normal", sigma=1.0))
+    run = sample(asked, 400, 3, seed=4)
+    total = run.draws["ka"] + run.draws["kb"]
+    low, high = 0.2, likelihood.observed.mean() - 0.3  # of ka, to the thickness of the ridge
+    assert_moments(run.draws["ka"], (low + high) / 2, (high - low) / math.sqrt(12), "ka")
+    assert_moments(total, likelihood.observed.mean(), likelihood.observed.std() / 20, "the sum")
 
 
 def test_walls_reflect_without_loss_and_the_way_back_is_the_same():

@@ -23,7 +23,9 @@ MOUNT = Mount(x=0.5, z=1.5)
 LEVEL = VehicleView(0.0, 0.0, 0.0, 0.0)
 DISTORTED = dict(k1=-0.28, k2=0.09, p1=0.002, p2=-0.003, k3=-0.012)
 VIEWS = {
+    "straight": (CameraSettings(), MOUNT, LEVEL),
     "distorted": (CameraSettings(**DISTORTED), MOUNT, LEVEL),
+    "tilted": (CameraSettings(), MOUNT, VehicleView(0.0, 3.0, -2.0, 0.9, 0.12, -0.05)),
     "mounted aside": (CameraSettings(width=800, height=500, field_of_view=1.0), Mount(1.2, -0.4, -0.5, 2.1, 0.15),
                       VehicleView(0.0, -4.0, 1.0, 2.5)),
     "all": (CameraSettings(width=720, height=480, **DISTORTED), Mount(-0.7, 0.3, 0.3, 1.8, 0.1),

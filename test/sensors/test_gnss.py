@@ -19,9 +19,9 @@ def ecef(latitude, longitude, altitude):
                      ((1.0 - E2) * n + altitude) * math.sin(p)])
 
 
-@pytest.mark.parametrize(("latitude", "longitude", "altitude", "x", "y"), [
-    (0.0, 0.0, 0.0, 3.0, -4.0), (48.1, 11.6, 520.0, 0.0, 0.0), (48.1, 11.6, 520.0, 1e4, 2e4), (-33.9, 151.2, 30.0, -2e5, 1e5),
-    (69.0, -179.99, -10.0, -2e5, 1e5), (89.9, 40.0, 0.0, 1e4, 2e4)])
+@pytest.mark.parametrize(("latitude", "longitude", "altitude"), [
+    (0.0, 0.0, 0.0), (48.1, 11.6, 520.0), (-33.9, 151.2, 30.0), (69.0, -179.99, -10.0), (89.9, 40.0, 0.0)])
+@pytest.mark.parametrize(("x", "y"), [(0.0, 0.0), (3.0, -4.0), (1e4, 2e4), (-2e5, 1e5)])
 def test_a_place_is_where_the_tangent_plane_says(latitude, longitude, altitude, x, y):
     datum = Datum(latitude, longitude, altitude)
     step = 1e-4  # [deg]

@@ -20,6 +20,7 @@ LEVEL = HeightMap(GRID, np.zeros(GRID.shape))
 # Level as far as 20 m, then 20 % up, rounded within a metre.
 RAMP = HeightMap(GRID, np.tile(0.2 * np.logaddexp(0.0, 4.0 * (GRID.xs - 20.0)) / 4.0, (GRID.ny, 1)))
 MOUNT = Mount(x=1.5, z=1.2)
+QUIET = LidarSettings(noise_sd=0.0)
 
 
 def lidar(heights: HeightMap, *obstacles: Circle, mount: Mount = MOUNT, noise: float = 0.0) -> Lidar:

@@ -148,6 +148,12 @@ def test_the_selector_changes_near_standstill_only():
     assert run(made, (0.0, -0.5, 0.0), 1.0, start=1.01).command.throttle == -0.5
 
 
+def test_after_a_gap_the_command_does_not_jump():
+    made = gate()
+    out = made.admit(StampedCommand(60.0, 1.0), 60.0).command
+    assert out.steering <= FULL_RATE * LONGEST + 1e-12
+
+
 def test_what_is_not_finite_is_not_taken():
     made = gate(30.0)
     made.set_motion(math.nan, 0.0, 0.0)

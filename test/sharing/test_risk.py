@@ -66,6 +66,9 @@ def straight_plan(aside=0.0):
 
 def test_friction_is_drawn_as_declared():
     uniform = (np.arange(4000) + 0.5) / 4000
+    drawn = friction_draws(0.8, 0.1, uniform)
+    assert drawn.mean() == pytest.approx(0.8, abs=1e-3) and drawn.std() == pytest.approx(0.1, rel=0.01)
+    assert friction_draws(0.1, 0.2, uniform).min() >= 0.05
     for mean, sd in ((0.8, 0.1), (0.1, 0.2), (0.02, 0.001)):
         expected = stats.truncnorm.ppf(uniform, (0.05 - mean) / sd, np.inf, loc=mean, scale=sd)
         np.testing.assert_allclose(friction_draws(mean, sd, uniform), expected, rtol=1e-9)
@@ -243,6 +246,21 @@ def test_who_drives_off_leaves_the_corridor(made):
     assert found.operator.failure == found.operator.leaving
 
 
+def test_draws_of_the_posterior_count_as_often_as_they_are_there(made):
+    """A brake that one draw in four has not."""
+    rollouts = made(replace(KNOWN, rollouts=4096, clear=0.0))
+    brakes = [f.name for f in rollouts.model.parameters if "brake" in f.name and "torque" in f.name]
+    assert brakes
+    good = [HMMWV.parameters[b] for b in brakes]
+    draws = Draws(tuple(brakes), np.array([good, good, [1e-3] * len(brakes), good]), 3)
+    far = 25.0
+    asked = situation(throttle=0.0, brake=0.6, obstacles=circles((far + HMMWV.footprint.front + 1.0, 0.0, 1.0)), draws=draws)
+    found = rollouts.assess(asked)
+    assert within(found.operator.collision, 0.25)
+    rollouts.set_vehicle(HMMWV)
+    assert rollouts.assess(replace(asked, draws=None)).operator.collision.count == 0
+
+
 # -- What is asked twice ------------------------------------------------------------------------------------------------------
 
 def test_the_same_question_has_the_same_answer_wherever_it_is_asked(made):
@@ -329,6 +347,17 @@ def test_an_autonomy_that_drives_into_something_does_not_see_it(made):
     rollouts = made(replace(KNOWN, clear=0.0, intention=FIRST_TO_CORRECT.name, takeover=0.3))
     blind = rollouts.assess(situation(plan=straight_plan(), obstacles=circles((34.0, 0.0, 1.0))))
     assert blind.autonomy.collision.value > 0.98 and blind.averted.value < 0.02 and blind.alike.value > 0.98
+
+
+def test_intentions_of_the_operator(made):
+    """Held it turns into the post; along the path it comes back."""
+    post, road = circles((30.0, 6.0, 1.0)), Corridor(ROAD, np.array([[0.0, 4.0, 4.0], [300.0, 4.0, 4.0]]))
+    found = {}
+    for intention in ("held", "path"):
+        rollouts = made(replace(KNOWN, intention=intention))
+        found[intention] = rollouts.assess(situation(steering=0.1, obstacles=post, path=ROAD, corridor=road)).operator
+    assert found["held"].leaving.value == 1.0
+    assert found["path"].failure.value == 0.0
 
 
 def test_who_reacts_in_time_misses_what_a_held_command_hits(made):
@@ -422,15 +451,22 @@ def test_who_backs_is_followed_backwards(made):
                 assert rollouts.assess(backs).autonomy.collision.value == float(obstacles is hit)
 
 
+def test_a_spin_is_a_failure(made):
+    """Hard into a bend on ice; nothing is met."""
+    for friction, spins in ((1.0, 0.0), (0.25, 1.0)):
+        found = made(replace(KNOWN, friction=friction, spin=0.35)).assess(replace(
+            situation(steering=0.45, throttle=0.7), measured=Measured(0.0, situation().measured.values | {"vx": 12.0, "yaw_rate": 0.5})))
+        assert found.operator.spin.value == spins
+        assert found.operator.failure.count >= found.operator.spin.count
+
+
 def test_which_tyre_holds_in_a_slide_is_not_known(made):
     """Braked in a bend, a vehicle spins on one of the tyre models that it has and does not on the other: on half of the runs."""
     braked = replace(situation(steering=0.19, throttle=0.0, brake=0.6), sent=(StampedCommand(-1.0, 0.19, 0.0, 0.6),), measured=Measured(
         0.0, situation().measured.values | {"vx": 16.5, "vy": -1.1, "yaw_rate": 0.45}))
     known = replace(KNOWN, clear=0.0, friction_sd=0.05)
-    found = [made(replace(known, **changes)).assess(braked).operator
-             for changes in ({}, {"tyres": "all"}, {"model": "eight_dof/tmeasy_nr", "tyres": "all"})]
-    shares = [one.spin.value for one in found]
-    assert all(one.failure.count >= one.spin.count for one in found)
+    shares = [made(replace(known, **changes)).assess(braked).operator.spin.value
+              for changes in ({}, {"tyres": "all"}, {"model": "eight_dof/tmeasy_nr", "tyres": "all"})]
     assert shares[0] < 0.05 and shares[2] > 0.8 and shares[1] == pytest.approx(0.5 * (shares[0] + shares[2]), abs=0.05)
     assert [model.name for model in tyre_models(HMMWV, "eight_dof")] == ["eight_dof", "eight_dof/tmeasy_nr"]
     assert [model.name for model in tyre_models(HMMWV, "eight_dof/tmeasy")] == ["eight_dof/tmeasy"]

@@ -36,8 +36,9 @@ def test_a_request_counts_down_and_expires():
     assert takeover.update(14.1, command(14.1)).text == ""
 
 
-@pytest.mark.parametrize(("change", "late"), [({"steering": 1.5 * HANDS}, False), ({"steering": -1.5 * HANDS}, True),
-                                              ({"throttle": 1.5 * HANDS}, False), ({"brake": 1.5 * HANDS}, True)])
+@pytest.mark.parametrize("change", [{"steering": 1.5 * HANDS}, {"steering": -1.5 * HANDS}, {"throttle": 1.5 * HANDS},
+                                    {"brake": 1.5 * HANDS}])
+@pytest.mark.parametrize("late", [False, True])
 def test_hands_acknowledge_also_after_the_time(change, late):
     takeover = Takeover()
     takeover.request(0.0, "fog", 2.0, command(steering=0.02))
@@ -242,7 +243,7 @@ def test_nothing_is_offered_by_an_autonomy_that_brakes_or_is_not_there_to_share(
     assert drive.run(1.0).takeover.state is TakeoverState.NONE
 
 
-@pytest.mark.parametrize("end", ["operator", "autonomy", "mode", "offers", "stop"])
+@pytest.mark.parametrize("end", ["operator", "autonomy", "mode", "stop"])
 def test_what_was_given_ends_with_either_driver_and_with_the_mode(end):
     drive = Standing.given()
     match end:
@@ -252,12 +253,10 @@ def test_what_was_given_ends_with_either_driver_and_with_the_mode(end):
             drive.autonomy = None
         case "mode":
             drive.arbiter.tune(mode="blend")
-        case "offers":
-            drive.arbiter.tune(offer_after=0.0)
         case "stop":
             drive.arbiter.stop("a test")
     assert drive.run(2.0).takeover.state is TakeoverState.NONE
-    states = {"operator": "operator_lost", "autonomy": "autonomy_lost", "mode": "sharing", "offers": "sharing", "stop": "emergency_stop"}
+    states = {"operator": "operator_lost", "autonomy": "autonomy_lost", "mode": "sharing", "stop": "emergency_stop"}
     assert drive.decision.row.state == states[end]
 
 
@@ -280,3 +279,9 @@ def test_autonomy_that_was_given_the_vehicle_drives_until_a_request_is_answered(
     assert drive.run(1.0).row.state == "operator_alone"
     drive.arbiter.tune(mode="blend")
     assert drive.run(0.5).mode == "blend"
+
+
+def test_offers_that_are_switched_off_end():
+    drive = Standing.given()
+    drive.arbiter.tune(offer_after=0.0)
+    assert drive.run(0.5).takeover.state is TakeoverState.NONE

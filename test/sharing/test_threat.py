@@ -95,6 +95,12 @@ def test_the_published_law(vx, degrees, threat):
     assert Sideslip().assess(situation(vx, values={"vy": vy})).threat == pytest.approx(threat)
 
 
+def test_the_published_law_is_blind_to_obstacles():
+    """As it must be: it has no term for them."""
+    before = situation(15.0, obstacles=[(12.0, 0.0, 1.0)], intention=straight(15.0))
+    assert Sideslip().assess(before).threat == 0.0 and Clearance().assess(before).threat == 1.0
+
+
 # ---- Time to collision and clearance -----------------------------------------------------------------------------------------
 
 

@@ -76,6 +76,17 @@ def test_lag_and_limit_together_solve_the_equation() -> None:
     assert worst < 1e-4 and limited > 10_000
 
 
+def test_the_result_does_not_depend_on_the_steps() -> None:
+    fine, coarse = (Actuator(delay=0.05, steering_lag=0.08, steering_rate=2.0, throttle_rate=3.0) for _ in range(2))
+    for k in range(20):
+        command = (math.sin(k), 0.5 + 0.5 * math.cos(k), 0.0)
+        for actuator in (fine, coarse):
+            actuator.send(0.1 * k, command)
+        for n in range(1, 101):
+            got = fine.advance(0.1 * k + 0.001 * n)
+    assert got == pytest.approx(coarse.advance(2.0), abs=1e-12)
+
+
 def test_it_starts_and_starts_anew_with_given_inputs() -> None:
     actuator = Actuator(delay=0.1, inputs=(0.1, 0.2, 0.0))
     actuator.send(0.0, (1.0, 1.0, 0.0))

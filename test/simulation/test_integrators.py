@@ -99,7 +99,7 @@ def test_steps_that_do_not_fit_are_refused() -> None:
         rollout_implicit(simulator(), SMOOTH, 1.0, tolerance=0.0)
 
 
-@pytest.mark.parametrize("chassis", ["eleven_dof", "twenty_four_dof"])
+@pytest.mark.parametrize("chassis", ["eleven_dof", "eighteen_dof", "twenty_four_dof"])
 def test_models_with_tyre_deflections_converge_as_well(chassis: str) -> None:
     """In one gear: to the implicit integrator, in the first order."""
     vehicle, profile = load_vehicle("hmmwv_shafts"), InputProfile([0, 0.5, 1.0], [0, 0.05, 0.05], [0.6] * 3, [0] * 3)
@@ -117,13 +117,14 @@ def test_models_with_tyre_deflections_converge_as_well(chassis: str) -> None:
         assert (fine < 0.5 * coarse + 1e-6).all()
 
 
-def test_the_converter_is_passed_where_the_wheels_begin_to_drive_the_engine() -> None:
+@pytest.mark.parametrize("chassis", ["eleven_dof", "twenty_four_dof"])
+def test_the_converter_is_passed_where_the_wheels_begin_to_drive_the_engine(chassis: str) -> None:
     """The throttle closes and opens: the torque of the converter goes through 0 four times, and the fixed step converges to the solver."""
     vehicle = load_vehicle("hmmwv_shafts").replace(gear_count=1.0, gear_ratio_0=0.16)
     profile = InputProfile([0, 0.5, 1.0, 1.5], [0.02] * 4, [0.3, 0.0, 0.0, 0.4], [0.0] * 4)
 
     def run(method, dt: float = 1e-3) -> dict[str, np.ndarray]:
-        made = Simulator(vehicle, model="twenty_four_dof", dt=dt, tyre="tmeasy")
+        made = Simulator(vehicle, model=chassis, dt=dt, tyre="tmeasy")
         made.reset(vx=12.0, engine_speed=163.0, yaw_rate=0.03, vy=-0.02)
         _, outputs = method(made, profile, 1.5)
         return {name: outputs[:, i] for name, i in made.output_index.items()}

@@ -99,6 +99,11 @@ def test_a_vehicle_that_its_springs_do_not_carry_is_refused() -> None:
         initial_state(MODEL, weak)
 
 
+def test_what_begins_at_rest_stays_there() -> None:
+    y = run(HMMWV, InputProfile([0, 1], [0, 0], [0, 0], [0, 0]), 2.0)
+    assert np.abs(y["x"]).max() < 1e-9 and np.abs(y["tyre_fz_rl"] - y["tyre_fz_rl"][0]).max() < 1e-5
+
+
 # -- Driving -----------------------------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ TIMES = np.arange(41) * SAMPLE
 VARIED = ("sprung_mass", "yaw_inertia")
 
 # A specification and its vehicle; the states that are prescribed.
-CASES = [("linear_single_track", HMMWV, ("vx",)), ("nonlinear_bicycle", HMMWV, ("yaw_rate", "vx")),
+CASES = [("linear_single_track", HMMWV, ("vx",)), ("nonlinear_bicycle", HMMWV, ("vx",)), ("nonlinear_bicycle", HMMWV, ("yaw_rate", "vx")),
          ("eight_dof", HMMWV, ("vx",)), ("eighteen_dof/tmeasy", SHAFTS, ("vx",))]
 
 RUNS = 3

@@ -54,8 +54,8 @@ def point(model: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("model", "hold", "prescribed"), [
-    ("linear_single_track", False, ()), ("linear_single_track", True, ("vx",)), ("nonlinear_bicycle", False, ("vx",)),
-    ("eight_dof", False, ()), ("eighteen_dof", False, ("vx",)),
+    ("linear_single_track", False, ()), ("linear_single_track", True, ("vx",)), ("nonlinear_bicycle", True, ()),
+    ("nonlinear_bicycle", False, ("vx",)), ("eight_dof", False, ()), ("eight_dof", True, ("vx",)), ("eighteen_dof", False, ("vx",)),
 ])
 def test_equal_to_central_differences(model: str, hold: bool, prescribed: tuple[str, ...]) -> None:
     single = rollout(model, hold, prescribed)
@@ -175,7 +175,8 @@ def test_what_is_refused(place: int, value: np.ndarray, message: str) -> None:
         rollout("linear_single_track").run(*arguments)
 
 
-@pytest.mark.parametrize(("model", "prescribed", "memory"), [("linear_single_track", (), 2**30), ("eight_dof", ("vx",), 2**21)])
+@pytest.mark.parametrize(("model", "prescribed"), [("linear_single_track", ()), ("eight_dof", ("vx",)), ("twenty_four_dof", ())])
+@pytest.mark.parametrize("memory", [2**30, 2**21])
 def test_many_runs_on_a_gpu_as_one_by_one(gpu, model: str, prescribed: tuple[str, ...], memory: int) -> None:
     """Each run and direction in a thread; also where they go over in chunks."""
     gpu.set(memory=memory)

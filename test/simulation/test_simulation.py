@@ -1,5 +1,8 @@
 """Inputs, the stepwise simulator, and batches against it."""
 
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -91,3 +94,34 @@ def test_errors():
         rollout(Simulator(HMMWV), PROFILE, 1.0, output_step=0.0015)
     with pytest.raises(InputError, match="evenly"):
         BatchRollout(model="eight_dof", vehicle=HMMWV, dt=0.01, times=[0, 1, 3], inputs=np.zeros((3, 3)), parameters=[], channels=[])
+
+
+@pytest.mark.parametrize("model", ["eight_dof", "eighteen_dof/tmeasy"])
+def test_batch_with_inputs_of_each_vehicle(model):
+    """Every run of a batch with its own inputs and parameters is the run of that vehicle alone."""
+    rng = np.random.default_rng(3)
+    times = np.arange(0, 2.001, 0.01)
+    knots = rng.uniform([-0.5, 0, 0], [0.5, 1, 0.2], (19, 5, 3))
+    inputs = np.array([[np.interp(times, np.linspace(0, 2, 5), column) for column in run.T] for run in knots]).transpose(0, 2, 1)
+    masses = rng.uniform(1800, 2500, 19)
+    x0 = initial_state(model, HMMWV, vx=8.0)
+    common = dict(model=model, vehicle=HMMWV, dt=1e-3, times=times, parameters=["sprung_mass"], channels=["vx", "vy", "yaw_rate"])
+    together = BatchRollout(inputs=inputs, **common).trajectories(masses[:, None], x0)
+    for i in range(19):
+        alone = BatchRollout(inputs=inputs[i], **common).trajectories(masses[i:i + 1, None], x0)[0]
+        np.testing.assert_allclose(together[i], alone, rtol=1e-10, atol=1e-10)
+
+
+def test_code_cache_is_keyed_on_the_sources(tmp_path):
+    """A second process loads the compiled code; test_cache_key.py has what its folder's name changes with."""
+    script = ("import lfdm_ros.compiler.machine_code as m\n"
+              "compiled, compile_text = [], m.compile_text\n"
+              "m.compile_text = lambda *a: (compiled.append(1), compile_text(*a))[1]\n"
+              "from lfdm_ros.backends import advance_kernel\n"
+              "from lfdm_ros.models import get_model\n"
+              "advance_kernel(get_model('eight_dof'))\n"
+              "from lfdm_ros.compiler.code_cache import fingerprint\n"
+              "print(len(compiled), fingerprint())")
+    run = [subprocess.run([sys.executable, "-c", script], env={**os.environ, "LFDM_CACHE_DIR": str(tmp_path)}, check=True,
+                          capture_output=True, text=True).stdout.split() for _ in range(2)]
+    assert run[0][0] == "1" and run[1][0] == "0" and run[0][1] == run[1][1]

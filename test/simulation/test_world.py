@@ -150,7 +150,7 @@ def test_what_is_no_obstacle_is_refused(make: Any, words: str) -> None:
 STEPS = (MotionStep(1.0, 0.0, 0.0), MotionStep(2.5, -1.0, 0.5, 0.8), MotionStep(4.0, 0.0, -2.0, -2.0))
 
 
-@pytest.mark.parametrize("time", [0.6, 1.0, 3.3, 7.5])
+@pytest.mark.parametrize("time", [0.0, 0.6, 1.0, 2.0, 3.3, 4.0, 7.5])
 def test_what_changes_its_velocity_is_where_its_steps_add_up_to(time: float) -> None:
     """Velocities summed in small steps, outlines turned as complex numbers, against a world in which all stands there."""
     random = np.random.default_rng(5)
@@ -189,7 +189,7 @@ def test_times_of_motion_must_rise(steps: tuple[MotionStep, ...]) -> None:
         Circle(0.0, 0.0, 1.0, steps=steps)
 
 
-@pytest.mark.parametrize("time", [0.0, 0.9, 1.0, 3.9, 4.0, 9.0])
+@pytest.mark.parametrize("time", [0.0, 0.9, 1.0, 2.5, 3.9, 4.0, 9.0])
 @pytest.mark.parametrize("delay", [0.0, 2.0])
 def test_an_obstacle_is_met_only_while_it_is_present(time: float, delay: float) -> None:
     steps = (MotionStep(0.5, 2.0, 0.0), MotionStep(2.0, 0.0, 1.0, 0.3))

@@ -81,7 +81,7 @@ def whole(program):
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_solution_is_that_of_an_active_set_solver(name, seed):
     program = fill(StageQp(SMALL), seed, tightness=(1.0, 0.05)[seed % 2])
     solution = SOLVERS[name](program).solve()

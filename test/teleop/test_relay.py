@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from lfdm_ros.errors import InputError
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
 from lfdm_ros.teleop.relay import COMMAND, IMAGE, SCAN, STATE, Out, Relay
 
@@ -144,3 +145,8 @@ def test_the_clock_of_lockstep_may_be_set_back():
         relay.state(k * 10 * MS, k, 0)
     assert relay.state(0, "anew", 0) == [Out(COMMAND, None, 0, math.nan)] and relay.resets == 1 and relay.up.under_way == 1
     assert relay.state(-5, "before time", 0) == [] and relay.refusals.counts[STATE] == 1
+
+
+def test_what_overtakes_cannot_be_in_lockstep():
+    with pytest.raises(InputError, match="overtaking is on, which lockstep cannot have"):
+        Relay(NetworkLinkSettings(overtaking=True), NetworkLinkSettings(), lockstep=True)

@@ -34,7 +34,8 @@ SCALARS = {
 }
 WHEEL = {"jw": "wheel_inertia", "r0": "wheel_radius", "rr": "rolling_resistance_coefficient",
          "rdyncoPn": "rolling_radius_weight_nominal", "rdyncoP2n": "rolling_radius_weight_double"}
-CASES = [("11dof/HMMWV", "vehicle", "tmeasy"), ("18dof/HMMWV", "vehicle", "tmeasyNr"), ("18dof/Sedan", "vehicle_RWD", "tmeasyNr"),
+CASES = [("11dof/HMMWV", "vehicle", "tmeasy"), ("11dof/Sedan", "vehicle", "tmeasyNr"), ("18dof/HMMWV", "vehicle", "tmeasy"),
+         ("18dof/HMMWV", "vehicle", "tmeasyNr"), ("18dof/Sedan", "vehicle", "tmeasy"), ("18dof/Sedan", "vehicle_RWD", "tmeasyNr"),
          ("24dof/HMMWV", "vehicle", "tmeasy"), ("24dof/Sedan", "vehicle", "tmeasyNr"), ("24dof/Sedan", "vehicle_RWD", "tmeasy")]
 
 # A vehicle with what the library's HMMWV and Sedan do not have: a steering map, no drive type, a throttle that scales the map.

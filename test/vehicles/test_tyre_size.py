@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from lfdm_ros.errors import InputError
-from lfdm_ros.vehicles.tyre_size import LOAD_INDEX, TyreSize, load_of_index
+from lfdm_ros.vehicles.tyre_size import LOAD_INDEX, SHAPES, TyreSize, load_of_index
 
 
 def test_passenger_tyre_worked_by_hand():
@@ -31,13 +31,10 @@ def test_truck_tyre_worked_by_hand():
     assert {name: tyre[name] for name in by_hand} == pytest.approx(by_hand, rel=2e-6)
 
 
-def test_load_index():
-    for index, load in ((0, 45), (50, 190), (75, 387), (91, 615), (100, 800), (121, 1450), (150, 3350), (169, 5800), (200, 14000),
-                        (203, 15500), (279, 136000)):
-        assert load_of_index(index) == pytest.approx(load * 9.81)
-    for index in (-1, 280):
-        with pytest.raises(InputError, match=f"load index {index} is outside 0 to 279"):
-            load_of_index(index)
+@pytest.mark.parametrize("index, load", [(0, 45), (50, 190), (75, 387), (91, 615), (100, 800), (121, 1450), (150, 3350), (169, 5800),
+                                         (200, 14000), (203, 15500), (279, 136000)])
+def test_load_index(index, load):
+    assert load_of_index(index) == pytest.approx(load * 9.81)
 
 
 def test_load_index_rises_in_even_steps():
@@ -47,8 +44,24 @@ def test_load_index_rises_in_even_steps():
     assert all(load == pytest.approx(45.0 * 10.0 ** (i / 80.0), rel=0.04) for i, load in enumerate(LOAD_INDEX))
 
 
+@pytest.mark.parametrize("kind", SHAPES)
+def test_slides_with_less_than_the_peak_at_more_slip(kind):
+    tyre = TyreSize(kind, 1e4, 0.1).parameters()
+    for axis in ("longitudinal", "lateral"):
+        for load in ("nominal", "double"):
+            peak, sliding, peak_slip, sliding_slip, slope = (tyre[f"tmeasy_{axis}_{quantity}_{load}"] for quantity in (
+                "peak_force", "sliding_force", "peak_slip", "sliding_slip", "slope"))
+            assert 0.0 < sliding < peak and 0.0 < peak_slip < sliding_slip and slope > peak / peak_slip
+
+
 @pytest.mark.parametrize("arguments, word", [(("lorry", 1e4, 0.1), "passenger, truck"), (("truck", 0.0, 0.1), "load capacity"),
                                              (("truck", 1e4, -0.1), "section height"), (("truck", 1e4, 0.1, float("nan")), "pressure")])
 def test_impossible_sizes_are_refused(arguments, word):
     with pytest.raises(InputError, match=word):
         TyreSize(*arguments)
+
+
+@pytest.mark.parametrize("index", (-1, 280))
+def test_load_index_out_of_the_table(index):
+    with pytest.raises(InputError, match=f"load index {index} is outside 0 to 279"):
+        load_of_index(index)
