@@ -99,17 +99,13 @@ class FmuProcess:
         if self._child is None:
             self._launch()
         self._steps = 0
-        message = HEAD.pack(fmu_child.RESET, 0) + struct.pack(f"<{len(start)}d", *start)
-        return self._request("was loaded and initialised", message, self._timeout)
+        return self._request("was loaded and initialised", fmu_child.RESET, start)
 
     def advance(self, first: Sequence[float], last: Sequence[float], steps: int) -> tuple[float, ...]:
         """Advances with inputs from first to last; returns the outputs. Raises PlantFailed: it crashed, hangs, or refused."""
         if self._child is None:
             raise PlantFailed(f"{self._name} does not run any more; reset it")
-        numbers = (*first, *last)
-        message = HEAD.pack(fmu_child.ADVANCE, steps) + struct.pack(f"<{len(numbers)}d", *numbers)
-        # Many steps on a busy machine are no hang.
-        outputs = self._request("was stepped", message, self._timeout * max(1.0, steps / _TIMED_STEPS))
+        outputs = self._request("was stepped", fmu_child.ADVANCE, (*first, *last), steps)
         self._steps += steps
         return outputs
 
@@ -125,13 +121,14 @@ class FmuProcess:
         self._connection = here
         weakref.finalize(self, _end, self._child, here)
 
-    def _request(self, doing: str, message: bytes, timeout: float) -> tuple[float, ...]:
-        """Sends a request and returns the answer within `timeout` [s]. Raises PlantFailed."""
+    def _request(self, doing: str, task: int, numbers: Sequence[float], steps: int = 0) -> tuple[float, ...]:
+        """Sends a task with its numbers and returns the answer. Raises PlantFailed."""
         assert self._connection is not None and self._child is not None
         at = f" at {self._steps * self._step:g} s" if self._steps else ""
+        timeout = self._timeout * max(1.0, steps / _TIMED_STEPS)  # many steps on a busy machine are no hang
         self._connection.settimeout(timeout)
         try:
-            self._connection.send(message)
+            self._connection.send(HEAD.pack(task, steps) + struct.pack(f"<{len(numbers)}d", *numbers))
             answer = self._connection.recv(LARGEST)
         except TimeoutError:
             self.close(0.0)

@@ -37,7 +37,7 @@ from lfdm_ros.sharing.machine import (
     row_of,
 )
 from lfdm_ros.sharing.operator_learning import OperatorLearner, OperatorPosterior
-from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, OPERATOR, SHARING, SharingSettings
+from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, HOLD_SHARE, OPERATOR, SHARING, SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
 from lfdm_ros.sharing.takeover import Offer, Takeover, TakeoverState, TakeoverStatus
 from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
@@ -49,7 +49,6 @@ HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
 RELAPSE = 3.0  # [s] within which a returning threat counts as the same
 LINK_HOLD, PEDAL_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link, and there with other pedals
-HOLD_SHARE = 0.85  # [1] k during it, at most
 MAX_HOLDS = 4.0  # largest factor of it: doubles each time that a threat returns
 SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which it grows from `extra_hold`
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link

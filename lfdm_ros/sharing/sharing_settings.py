@@ -10,6 +10,7 @@ from lfdm_ros.sharing.threat import RULES
 
 MODES = BLEND, OPERATOR, AUTONOMY = "blend", "operator", "autonomy"
 FORMER_MODES = {"filter": "has been removed, as it failed in every run of its ablation: choose blend, operator or autonomy"}
+HOLD_SHARE = 0.85  # [1] k during the extra hold, at most
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,9 @@ class SharingSettings(CommandLimits):
     # Autonomy's driving lowers the threat; until the operator could react to it, a low threat does not show that handing back is safe.
     hold: float = setting(0.3, "s", "where autonomy has the larger share, k falls once the threat has been lower for this time plus "
                                     "two round trips of the operator's link", 0.0, 10.0, live=True)
-    extra_hold: float = setting(2.0, "s", "for this time longer k stays at 0.85 at most, so that the operator does not return to the same "
-                                          "threat; longer over a slow link and after a threat has returned", 0.0, 20.0, live=True)
+    extra_hold: float = setting(2.0, "s", f"for this time longer k stays at {HOLD_SHARE:g} at most, so that the operator does not return "
+                                          "to the same threat; longer over a slow link and after a threat has returned", 0.0, 20.0,
+                                live=True)
     k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
     # At most the inverse of the reaction time, `risk.reaction`, so that the operator can take over.
     k_down: float = setting(3.0, "1/s", "largest rate at which the operator regains control", 0.01, 1000.0, live=True)
