@@ -110,6 +110,13 @@ def test_it_stops_beside_the_way_of_what_comes_where_there_is_room():
     assert narrow is None or narrow.reason == IN_LANE
 
 
+def test_a_place_outside_of_the_corridor_is_given_up_for_one_inside():
+    brake, corridor = LaneBrake(SETTINGS, STOPS, PLACE), lane(1.75, 4.25)
+    ends = [brake.decide(plan(10.0), (0.0, 0.0), (0.0, 0.0), at, moving(10.0), seen((60.0, 0.3, radius, -8.0, 0.0)), corridor,
+                         MARGIN).curve.y[-1] for at, radius in ((0.0, 2.0), (0.02, 0.9), (0.04, 1.8))]
+    assert ends == [-3.0, -2.5, -2.5]  # the front swings out of the corridor on the way to -3 m
+
+
 def test_a_standing_vehicle_is_not_braked_for_what_passes_in_the_other_lane():
     assert decide(seen((60.0, 3.5, 0.9, -10.0, 0.0))) is None
 

@@ -148,7 +148,8 @@ class LaneBrake:
             self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
             return self._along(BESIDE, evasion, x, slowly)
 
-        # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return.
+        # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return. A place
+        # outside of the corridor is kept only until one inside is free.
         back = 0.0
         if self._place is not None:
             back = self._place.before - from_middle
@@ -156,7 +157,7 @@ class LaneBrake:
             self._place = replace(self._place, free_since=min(self._place.free_since, ahead) if there.free else math.inf)
             if ahead - self._place.free_since > GOING_BACK or (after.free and not obstacles.moving.any()):
                 self.forget()
-            elif free(self._place.evasion):
+            elif inside(self._place.evasion) and free(self._place.evasion):
                 return beside(self._place.evasion)
         place = self._place
         leaves = self._excursion(lane, plan, ahead) > LEAVING
