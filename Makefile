@@ -63,7 +63,7 @@ rounding: $(PACKAGE)  ## the tests that the last bit could decide, with other ke
 	@$(ISOLATED) LFDM_TARGET=$(LEVEL) $(OTHERWISE) $(VENV)/bin/python -m pytest $(WORKERS) $(BATCHES)
 
 # Of every room what is quick; neither the graph nor samplers.
-QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expressions.py test/control/test_path.py test/control/test_settings.py \
+QUICK := test/vehicles test/sensors test/solvers test/models test/bags/test_expressions.py test/simulation/test_path.py test/control/test_settings.py \
   test/control/test_stops.py test/engine/test_stepping.py test/engine/test_command_hold.py test/test_bounds.py test/test_documents.py test/test_units.py
 
 .PHONY: check

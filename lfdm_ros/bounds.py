@@ -73,7 +73,7 @@ BOUNDS: Mapping[str, Bound] = {
     "times": Bound(0.0, 1000.0, "1", "nothing has room in such a field"),
     # Messages.
     "stamp": Bound(0.0, 2_147_000_000.0, "s", "a stamp counts seconds in 32 bits, and what is planned lies ahead of it"),
-    "age": Bound(0.0, 3600.0, "s", "an hour ago nobody meant this"),
+    "age": Bound(0.0, 3600.0, "s", "more than an hour is an error of a clock"),
     "quaternion": Bound(0.9, 1.1, "1", "the length of an orientation that is a rotation is 1"),
     "angle": Bound(-4.0 * math.pi, 4.0 * math.pi, "rad", "two turns: where a scan begins"),
     "angle_increment": Bound(1e-5, math.pi, "rad", "a beam every half turn to every 0.0006 deg"),

@@ -42,7 +42,7 @@ class Scheduler(AbstractContextManager["Scheduler"], Protocol):
         Function, items and results must be picklable; an exception of `function` is raised here.
 
         Raises:
-            InputError: the cluster is gone, or an item has cost it MAX_LOST_WORKERS workers.
+            InputError: the cluster is unreachable, or an item has cost it MAX_LOST_WORKERS workers.
         """
         ...
 

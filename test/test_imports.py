@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "lfdm_ros"
 ROS_ROOMS = ("ros", "nodes", "stacks")
@@ -60,6 +62,15 @@ def test_vehicles_come_without_what_few_of_them_need() -> None:
     code = "import sys; from lfdm_ros.vehicles import *; load_vehicle('hmmwv'); print({'scipy.optimize', 'pint'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("node", ["vehicle_simulator", "hil_bridge", "joystick", "dashboard"])
+def test_nodes_that_do_not_plan_come_without_the_controller(node) -> None:
+    """It would be a third of their start and memory."""
+    code = (f"import sys, lfdm_ros.nodes.{node}; "
+            "print([name for name in sys.modules if name.startswith(('lfdm_ros.control', 'piqp', 'scipy.interpolate'))])")
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "[]"
 
 
 def test_recordings_are_refused_and_a_density_is_known_without_pymc() -> None:

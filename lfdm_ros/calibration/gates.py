@@ -76,7 +76,7 @@ def r_hat(summary: Mapping[str, Any], largest: float) -> GateResult:
 
 
 def ess(summary: Mapping[str, Any], least: float) -> GateResult:
-    return _judge("ess", _diagnostic(summary, "ess_bulk"), min, lambda value: value >= least, f"at least {least:g} is asked", "bulk ESS",
+    return _judge("ess", _diagnostic(summary, "ess_bulk"), min, lambda value: value >= least, f"at least {least:g} is required", "bulk ESS",
                   ".0f")
 
 

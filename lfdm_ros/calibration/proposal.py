@@ -118,7 +118,7 @@ class _Writer:
         if self.share >= LINEAR and {"roll", "roll_rate"} <= self.measured:
             preferred, why = ["eight_dof", *preferred], f"{why}, and roll was measured"
         if self.requested_model:
-            preferred, why = [self.requested_model], f"as asked for; up to {self.share:.0%} of the grip is used"
+            preferred, why = [self.requested_model], f"as requested; up to {self.share:.0%} of the grip is used"
         self.model = next((name for name in preferred if self._can_be(name)), "")
         if not self.model:
             raise InputError(f"vehicle '{self.vehicle.name}' can be none of: {', '.join(preferred)}; lfdm vehicle show says what it lacks, "
@@ -133,10 +133,10 @@ class _Writer:
         sampler = self.requested_sampler or ("least_squares" if self.use_least_squares else "smc")
         self._log(f"model {self.model}: {why}")
         if self.share < GENTLE:
-            self._log(f"{self.share:.0%} of the grip tells little of tyres: expect widths near the priors'; drive a ramp or a slalom "
+            self._log(f"{self.share:.0%} of the grip determines tyres poorly: expect widths near the priors'; drive a ramp or a slalom "
                       "(--check says which)")
         self._log(f"{pieces} pieces of {self.piece:g} s: " + (
-            f"sampler {sampler}, as asked for" if self.requested_sampler else
+            f"sampler {sampler}, as requested" if self.requested_sampler else
             "the optimum with Gaussian intervals, in minutes; Pareto k says whether to believe it" if self.use_least_squares else
             "few enough to sample"))
         return [f"model: {self.model}  # {why}", f"vehicle: {self.name}", f"step: {{value: {step:g}, unit: ms}}", "seed: 1",
@@ -178,8 +178,7 @@ class _Writer:
                f"    initial_state: {{topic: {DEFAULT_STATE}}}"]
         if "road_wheel_angle" in self.measured:
             commanded = all(one.commanded for one in self.surveys)
-            self._log("steering: the measured angle of the road wheels" + (
-                ", not the command: what acted, not what was asked for" if commanded else ""))
+            self._log("steering: the measured angle of the road wheels" + (", not the command" if commanded else ""))
             source = f"{{topic: {DEFAULT_STATE}, field: road_wheel_angle, per: max_road_wheel_angle}}"
             return [*out, f"    inputs: {{topic: {NO_TOPIC}, steering: {source}}}"]
         self._log("steering: the command, since no angle of the road wheels was measured; its scale stands for the vehicle's full lock")
@@ -231,7 +230,7 @@ class _Writer:
             lines.append(f"      {name}: {self._prior(name, grip, FRICTION_SPREAD)}")
             self._log(f"{name}: {self.share:.0%} of it is used")
         elif grip:
-            self._log(f"friction is held at the file's: {self.share:.0%} of the grip tells little of it")
+            self._log(f"friction is held at the file's: {self.share:.0%} of the grip determines it poorly")
         if "yaw_inertia" in self.declared:
             source = self.vehicle.sources.get("yaw_inertia", "").partition(":")[0] or "the file"
             self._log(f"yaw_inertia held at {self.p['yaw_inertia']:.4g} kg*m^2 ({source}), the shape of the tyres' curve at the model's: "

@@ -103,7 +103,7 @@ def _lights(stage: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterable[tu
         else:
             yield light(GOOD if worst < 1.01 else FAIR if worst < 1.05 else BAD,
                         f"{summary['chains']} independent runs {'agree' if worst < 1.01 else 'differ'} about every unknown "
-                        f"(R-hat {_number(worst, 4)} at most; 1 is perfect, below 1.01 is asked)")
+                        f"(R-hat {_number(worst, 4)} at most; 1 is perfect, below 1.01 is required)")
         smallest_ess = min((row["ess_bulk"] for row in rows if math.isfinite(row["ess_bulk"])), default=math.nan)
         yield light(GOOD if smallest_ess >= 400 else FAIR if smallest_ess >= 100 else BAD,
                     f"the draws are worth at least {_number(smallest_ess, 3)} independent ones (ESS; 400 are enough for intervals)")
@@ -138,7 +138,7 @@ def _unidentified(summary: Mapping[str, Any]) -> Iterable[str]:
             shares = ", ".join(f"{_e(name)} {share:.2g}" for name, share in data["expected"].items() if name in stage["parameters"]
                                and "targets" in stage["parameters"][name])
             yield (f"<p class=small>Stage {_e(stage['name'])}: width expected before sampling, as a share of the prior's: {shares}; "
-                   f"{data['informed_directions']} of {data['unknowns']} directions are told.</p>")
+                   f"{data['informed_directions']} of {data['unknowns']} directions are determined.</p>")
 
 
 def _errors(summary: Mapping[str, Any]) -> Iterable[str]:

@@ -38,7 +38,7 @@ class Missing:
     @property
     def words(self) -> str:
         if self.name is None:
-            others = "the recording itself has to excite it" if self.group.kind == "alone" else "no manoeuvre that ships tells them apart"
+            others = "the recording itself has to excite it" if self.group.kind == "alone" else "no shipped manoeuvre separates them"
             return f"{self.group.words}: {self.group.remedy}; {others}"
         effect = ", ".join(f"{unknown} from {before:.2f} to {after:.2f}" for unknown, (before, after) in self.narrows.items())
         return f"{self.group.words}: {self.group.remedy}, or drive {self.name}: it would narrow {effect} of the prior"

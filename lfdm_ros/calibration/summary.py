@@ -77,7 +77,7 @@ def summarise(recipe: Recipe, results: Sequence[StageResult], *, seed: int, draw
     if interrupted:
         stopped = [result for result in results if result.run.temperature < 1.0]
         missing = [stage.name for stage in recipe.stages[len(results) - len(stopped):]]
-        without = f"without stage{'s' if len(missing) > 1 else ''} {', '.join(missing)}" if missing else "with fewer draws than asked"
+        without = f"without stage{'s' if len(missing) > 1 else ''} {', '.join(missing)}" if missing else "with fewer draws than requested"
         warnings.insert(0, f"interrupted: {without}")
         warnings[1:1] = [f"{result.stage.name}: stopped when the data counted {result.run.temperature:.2g} of what they say; its draws are "
                          "wider than the posterior and are not passed on" for result in stopped]

@@ -149,7 +149,7 @@ def _run_field(args: argparse.Namespace) -> int:
 
 
 def _draw(tables: Sequence[dict[str, Any]], figure: Path | None) -> None:
-    """Draws posteriors, of one table for each stage, where a figure is asked for."""
+    """Draws posteriors, of one table for each stage, where a figure is requested."""
     if figure is not None:
         save_figure(draw_values(by_unit((row["unit"] or "1", NamedValue(name, row["mean"], row["hdi_3%"], row["hdi_97%"]))
                                         for table in tables for name, row in table.items())), figure)
@@ -270,7 +270,7 @@ def check(recipe: Recipe, bags: Sequence[str], *, as_json: bool, figure: Path | 
         scores = score_recordings(recipe, bags)
     for score in scores.values():
         score["known"] = {
-            unknown: "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "not told"
+            unknown: "well known" if share < 0.1 else "known" if share < 0.5 else "hardly known" if share < 0.9 else "unknown"
             for unknown, share in score.get("expected", {}).items()}
     if as_json:
         print(json.dumps({**more, "stages": scores}))

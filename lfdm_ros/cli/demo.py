@@ -87,7 +87,7 @@ def apply(store: Path, result: Path) -> str:
         version = writer.add(result)
         line = applier.offer(version)
         if writer.in_force() is None:
-            writer.put_in_force(version.number, APPLIED, "the demo asked for it")
+            writer.put_in_force(version.number, APPLIED, "requested by the demo")
             line += "; applied by hand"
         return line
     finally:

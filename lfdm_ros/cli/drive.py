@@ -81,8 +81,9 @@ def run(args: argparse.Namespace) -> int:
     from lfdm_ros.perception.tracker import TRACKER, TrackerSettings
     from lfdm_ros.sensors import LIDAR, RADAR, Lidar, LidarSettings, RadarSettings, find_sensor
     from lfdm_ros.simulation import load_scenario
-    from lfdm_ros.teleop import OPERATOR, Operator, OperatorSettings
+    from lfdm_ros.teleop import OPERATOR, OperatorSettings
     from lfdm_ros.teleop.network_link import LINK, NetworkLinkSettings
+    from lfdm_ros.teleop.operator import Operator
     from lfdm_ros.teleop.remote import RemoteDriver
     from lfdm_ros.vehicles import load_vehicle
 

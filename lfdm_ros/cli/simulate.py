@@ -121,7 +121,7 @@ def _simulate(args: argparse.Namespace) -> int:
         if name not in simulator.output_index:
             raise InputError(f"--also {name}: no such output{suggest(name, simulator.output_names, 'there are: ')}")
     if args.dt > simulator.model.largest_step:
-        print(f"warning: {simulator.model.name} wants a step of at most {simulator.model.largest_step:g} s; with --dt {args.dt:g} "
+        print(f"warning: {simulator.model.name} needs a step of at most {simulator.model.largest_step:g} s; with --dt {args.dt:g} "
               "its results may be wrong", file=sys.stderr)
     simulator.reset(vx=args.initial_speed)
     try:

@@ -372,7 +372,7 @@ class _Protocol(tornado.websocket.WebSocketProtocol13):
     handler: _Socket
 
     def _abort(self) -> None:
-        # Closed stream: the page has gone. Waiting: the page does not answer a close.
+        # Closed stream: the page is closed. Waiting: the page does not answer a close.
         if self.stream is not None and not self.stream.closed() and not self.client_terminated and self._waiting is None:
             self.handler.cockpit.refuse(Refused("a frame that is none: the connection ends", MALFORMED))
         super()._abort()

@@ -9,9 +9,9 @@ from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
-from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Reference, Route
 from lfdm_ros.control.settings import Settings
+from lfdm_ros.simulation.path import Path, speed_profile
 
 __all__ = ["Constraint", "Controller", "Cycle", "CycleOutcome", "LatticePlanner", "LatticeSettings", "LimitTable", "Manoeuvres", "Measured",
            "Path", "Plan", "Planner", "Reference", "Route", "Settings", "Term", "lift_limits", "limits_of", "register_mpc_term",

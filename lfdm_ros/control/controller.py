@@ -22,7 +22,6 @@ from lfdm_ros.control.prediction import STANDING, Measured, PlanarState, Predict
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.manoeuvring import FULL_PULL, Manoeuvring, SteeredAxles
 from lfdm_ros.control.routing.navigator import Assignment, Navigator
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, RelevantObstacles
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.stops import Stops
@@ -31,6 +30,7 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle, with_motor_map
 from lfdm_ros.vehicles.body import mass_of
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from lfdm_ros.control.plan import Plan, PlanOutcome
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 
 ARRIVED = "the task is done, the brake holds the vehicle"
 BLOCKED = "no way round the obstacles is seen: stopping before them"

@@ -67,7 +67,7 @@ class AutowareVehicle:
         """Returns the state after a step. A state other than the last returned one begins a new run there. Raises InputError: not finite,
         or the wrong number of values."""
         if len(action) != len(ACTIONS) or len(state) != len(STATES) or not all(map(math.isfinite, (*action, *state))):
-            raise InputError(f"forward wants {', '.join(ACTIONS)} and {', '.join(STATES)}, all finite; got {list(action)}, {list(state)}")
+            raise InputError(f"forward takes {', '.join(ACTIONS)} and {', '.join(STATES)}, all finite; got {list(action)}, {list(state)}")
         if self._simulator is None:
             self._make()
         simulator = self._simulator

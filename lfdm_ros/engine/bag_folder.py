@@ -261,7 +261,7 @@ def _bags(folder: Path) -> Iterable[Path]:
 def _children(path: Path) -> Sequence[Path]:
     try:
         return sorted(path.iterdir())
-    except OSError:  # gone, or not readable
+    except OSError:  # removed, or not readable
         return ()
 
 

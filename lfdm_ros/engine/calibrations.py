@@ -79,7 +79,7 @@ class Applier:
                     return False, f"{self._store.path} holds no posterior yet"
                 if reason := refused(self.judge(version)):
                     return False, f"version {version.number} is not applied: {reason}"
-                return True, self._put_in_force(version, "asked for, all gates passed")
+                return True, self._put_in_force(version, "requested, all gates passed")
             except InputError as error:
                 return False, str(error)
 
@@ -97,7 +97,7 @@ class Applier:
                 if version is not None and number not in [entry.number for entry in self._store.journal()] and (
                         reason := refused(self.judge(version))):
                     return False, f"version {number} was never in force and does not pass: {reason}"
-                self._enter(number, version, ROLLED_BACK, f"asked for, from version {newest}")
+                self._enter(number, version, ROLLED_BACK, f"requested, from version {newest}")
                 return True, f"back to version {number}" if number else "back to the vehicle file"
             except InputError as error:
                 return False, str(error)

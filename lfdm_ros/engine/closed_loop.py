@@ -13,7 +13,6 @@ import numpy as np
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.limits import largest_model
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.errors import InputError, prefixing
 from lfdm_ros.models import SLOTS, chassis_slots
@@ -24,6 +23,7 @@ from lfdm_ros.plants.plant import AnySimulator, steps_of_chunk
 from lfdm_ros.plants.plant_file import open_plant
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView, find_sensor
 from lfdm_ros.simulation import Actuator, Scenario, Selector, SimulationDiverged, Simulator, World
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 Motion = tuple[float, float, float]

@@ -9,13 +9,13 @@ import numpy as np
 from lfdm_ros.bounds import STAMP, Refusals, refusal
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.scan_buffer import ObstacleSource, SensingPilot
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import RadarScan, Sensor
 from lfdm_ros.sensors.state_gate import StampGate, StampOrder, clock_set_back
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 
 
 class Drives(Driver, Protocol):
@@ -236,7 +236,7 @@ class Pilot(SensingPilot[PilotDecision]):
             self._report(text)
         if self._is_early(stamp_ns):
             self._alone = True
-            self._report("what was sent to the vehicle is not told; going on without")
+            self._report("the commands sent to the vehicle are unknown; going on without them")
         return self._barrier.release()
 
     def after(self) -> None:

@@ -163,7 +163,7 @@ class LearningProcess:
                     child.wait()
 
     def _serve(self, child: Connection) -> None:
-        """Exchanges messages with the child until closed. Raises EOFError, OSError: the child is gone."""
+        """Exchanges messages with the child until closed. Raises EOFError, OSError: the child has ended."""
         with self._wake:
             self._recalibrated = False
         child.send((self._task, self._calibrated))

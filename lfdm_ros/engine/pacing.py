@@ -11,8 +11,8 @@ LARGEST_BACKLOG = 0.5  # [s] wall
 # Causes of a simulated time below the requested speed; see `slowed_by`.
 ANSWERS, MACHINE = "the controller's answers", "this machine"
 _ON_TIME = 0.95  # of the requested speed
-# Shares of the age at which a command is stale: up to the first, time passes as fast as asked; up to the second, as on the wall clock; from
-# there on it stands still, so that no command becomes stale while it is on its way.
+# Shares of the age at which a command is stale: up to the first, time passes as fast as requested; up to the second, as on the wall
+# clock; from there on it stands still, so that no command becomes stale while it is on its way.
 _FULL_PACE, _WALL_CLOCK_PACE = 0.3, 0.9
 # Wall time [s] for which time is held back for an answer; and for a driver to be discovered, for which DDS may need its 3 s between two
 # announcements.
@@ -118,7 +118,7 @@ class AnswerWindow:
     """Limit on the pace of simulated time where a driver's answers are late, no lower than needed.
 
     A command is as old as the state that it answers; at ten times real time half a second of simulated age is 50 ms of the wall clock,
-    which a busy machine exceeds. Where there is no driver, or one that has not answered within PATIENCE, time passes as fast as asked
+    which a busy machine exceeds. Where there is no driver, or one that has not answered within PATIENCE, time passes as fast as requested
     until the next command comes: the command gate brakes the vehicle then.
     """
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.simulation import Footprint, World
+from lfdm_ros.simulation.path import Path, outside
 
 Outputs = Sequence[float] | np.ndarray  # of the model, SI
 

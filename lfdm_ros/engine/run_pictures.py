@@ -97,7 +97,7 @@ def _draw_signals(axes: Sequence[Any], scenario: Scenario, run: Run) -> None:
     speed, steering, pedals, load = axes
     speed.plot(run.times, run.column("vx"), color=VEHICLE, lw=1.2)
     if scenario.speed is not None:
-        speed.axhline(scenario.speed, color=OBSTACLE, lw=0.9, ls="--", label="asked for")
+        speed.axhline(scenario.speed, color=OBSTACLE, lw=0.9, ls="--", label="target")
         speed.legend(fontsize=8, loc="lower right", frameon=False)
     top = max(float(run.column("vx").max()), scenario.speed or 0.0, 1.0)
     speed.set(ylabel="speed\n[m/s]", ylim=(min(0.0, 1.1 * float(run.column("vx").min())), 1.1 * top))

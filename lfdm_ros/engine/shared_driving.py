@@ -120,7 +120,7 @@ class SharedPilot(SensingPilot[SharedDecision]):
         return True
 
     def _decide_or_wait(self, now_ns: int) -> SharedDecision | None:
-        """Decides, or in lockstep lets the state wait."""
+        """Decides, or in lockstep defers the state."""
         return self._barrier.offer(now_ns, lambda: self._decide(now_ns)) if self._lockstep else self._decide(now_ns)
 
     def awaited(self, stamp_ns: int) -> list[str]:

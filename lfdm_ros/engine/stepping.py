@@ -294,7 +294,7 @@ class Stepper:
                 if resets != self._resets:  # a state of the run before
                     continue
                 self._publish(stamp, outputs)
-            # Lets other threads have the interpreter. At full speed this one never waits, and the executor, which brings the
+            # Yields the interpreter to other threads. At full speed this one never waits, and the executor, which brings the
             # commands, would get its turn only every switch interval (5 ms): a hundred ticks too late at 20 x real time.
             time.sleep(0.0)
             if self._stop_ns and stamp >= self._stop_ns:

@@ -118,7 +118,7 @@ def windows_of(segment: Segment, recordings: Sequence[Recording], where: str, he
     for name in segment.recordings:
         if not any(fnmatchcase(one, name) for one in names):
             raise InputError(f"{where}: needs recording '{name}', but the bags hold: {', '.join(names) or 'none'}; add --bag")
-    chosen = [recording for recording in recordings if segment.wants(recording.name)]
+    chosen = [recording for recording in recordings if segment.selects(recording.name)]
     windows = []
     for recording in chosen:
         prefix = segment.name or (recording.name if len(chosen) > 1 else "")

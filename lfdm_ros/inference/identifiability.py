@@ -82,7 +82,7 @@ class Unidentified:
         if self.kind == "combination":
             combination = " ".join(f"{'-' if c < 0 else '+'} {abs(c):.2f} {name}" for name, c in self.direction.items()).removeprefix("+ ")
             if len(self.members) - self.dimension != 1:
-                return f"{members} are told apart only in part: {self.dimension} of their {len(self.members)} directions stay unknown"
+                return f"{members} are separable only in part: {self.dimension} of their {len(self.members)} directions stay unknown"
             return f"{members} enter only in one combination, {combination} (each in prior standard deviations)"
         return f"{members} enter only as a {self.kind} (r = {self.correlation:.2f})"
 

@@ -112,7 +112,7 @@ class Segment:
     inputs: Inputs
     channels: tuple[Channel, ...]
 
-    def wants(self, recording: str) -> bool:
+    def selects(self, recording: str) -> bool:
         """Checks whether a recording of this name belongs to the segment."""
         return any(fnmatchcase(recording, pattern) for pattern in self.recordings)
 

@@ -7,7 +7,7 @@ from lfdm_ros.models.declaration import Field, Part
 from lfdm_ros.models.equations import Contact, Operations, Record, Scalar, Wheel
 
 # The slip's denominator |vx| is kept above this [m/s]. Above it the slip is the paper's; below it the tyre acts as a
-# stiff damper on the slip velocity, which is what lets a vehicle start from rest and stop.
+# stiff damper on the slip velocity, which allows a vehicle to start from rest and to stop.
 SLIP_SPEED_FLOOR = 0.1
 
 PARAMETERS = (

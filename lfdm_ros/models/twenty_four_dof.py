@@ -139,7 +139,7 @@ class TwentyFourDof:
         return forces
 
     def cross_slope(self, wheel: int, sin_p: Scalar, cos_t: Scalar) -> Scalar:
-        """Returns the share of its weight that an unsprung mass feels across."""
+        """Returns the share of its weight that acts on an unsprung mass laterally."""
         return sin_p * cos_t
 
     # -- Loads (4): the tyre is a spring that only pushes --------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def tyre_model(name: str, wheel: str) -> Model:
     than height, normal and friction."""
     part = SLOTS["tyre"][name]
     if part.needs:
-        raise InputError(f"tyre {name} needs {', '.join(part.needs)} of its ground, and a tyre FMU is told height, normal and friction; "
+        raise InputError(f"tyre {name} needs {', '.join(part.needs)} of its ground, and a tyre FMU has height, normal and friction; "
                          f"choose one of: {', '.join(other.name for other in SLOTS['tyre'].values() if not other.needs)}")
     axle, side, steady = "front" if wheel in AXLES["front"] else "rear", 1.0 if wheel.endswith("l") else -1.0, not part.wheel_states
     radius, *stiffnesses = (field for field in chassis.WHEELS_AND_BRAKES if field.name.startswith(("wheel_radius", "tyre_vertical")))

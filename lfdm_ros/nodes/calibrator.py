@@ -241,7 +241,7 @@ class Calibrator(Component):
         return self._answered(response)
 
     def _answered(self, response: Any) -> Any:
-        # rclpy wants one severity for each line of the source.
+        # rclpy accepts one severity for each line of the source.
         if response.success:
             self.get_logger().info(response.message)
         else:

@@ -283,7 +283,7 @@ class Cockpit(ManualControl):
         if not behind:  # a remote driver sees by the vehicle's own sensors
             self.every(_FLEET_LOOK, self._look_for_vehicles)
             self.every(_FLEET_PERIOD, self._send_vehicles)
-        print(f"cockpit: open {self.server.url}", flush=True)  # not by the log, which the graph hears: the address holds the token
+        print(f"cockpit: open {self.server.url}", flush=True)  # not by the log, which the graph receives: the address holds the token
 
     def cleanup(self) -> None:
         self.server.stop()

@@ -88,7 +88,7 @@ class Dashboard(Component):
     def _unheard(self) -> list[str]:
         topic = self._command.topic_name
         alone = self.count_subscribers(topic) <= 1  # itself
-        return [f"nobody hears {topic}: start lfdm up teleop or shared_human in another terminal, or wait until it is up"] if alone else []
+        return [f"no node subscribes to {topic}: start lfdm up teleop or shared_human in another terminal, or wait for it"] if alone else []
 
     def _nearest(self) -> tuple[float, float] | None:
         scan = self._newest("scan")

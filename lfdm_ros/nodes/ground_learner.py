@@ -112,7 +112,7 @@ class GroundLearner(Component):
         draws = draws_of(message, vehicle)
         self._learning.take(Calibrated.of(vehicle, dict(zip(draws.names, draws.values.T)) if draws is not None else None))
         self._posterior_version = message.posterior_version
-        self.get_logger().info(f"feels by {vehicle.name}, posterior {message.posterior_version}")
+        self.get_logger().info(f"estimates friction with {vehicle.name}, posterior {message.posterior_version}")
 
     def _hand(self, whole: list[DriveSegment]) -> None:
         for stretch in whole:

@@ -242,7 +242,7 @@ class ControllerEnd(_End):
         self._clock, self._state_publisher = node.publisher("/clock"), node.publisher("vehicle/state")
         self.core = Mirror(link, simulated.gate_of(node, period), period, self._publish_state, on_faults=self._publish_faults,
                            failed=node.give_up, faults=faults, request=request)
-        self._stamps: tuple[int, int] = (0, 0)  # of the newest state: as told on ROS, and by the link
+        self._stamps: tuple[int, int] = (0, 0)  # of the newest state: on ROS, and by the link
         node.subscription("control/command", self._on_command)
 
     def summary(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class InputPlayer(Component):
         steering, throttle, brake = (float(v) for v in profile.sample(self._scenario.duration)[0])
         self._last = (steering, throttle, brake) if self.value("at_end") == "hold" else (steering, 0.0, self.value("end_brake"))
         self._shuts_down = self.value("on_finish") == "shutdown"
-        # Copies for np.interp, which wants contiguous columns.
+        # Copies for np.interp, which needs contiguous columns.
         self._time = profile.time
         self._columns = [np.ascontiguousarray(column) for column in profile.values.T]
         self._command = DriverCommand()

@@ -165,7 +165,7 @@ class MpcController(piloted.Calibratable, piloted.PilotedComponent):
         # Driving on by an earlier plan is only counted in the diagnostics: on a busy machine it occurs every other second.
         if cycle.outcome != before and not cycle.outcome.planned:
             news = f"{cycle.outcome.name.lower()}: {reason(cycle, self.pilot)}"
-            # rclpy wants one severity for each line of the source that is throttled.
+            # rclpy accepts one severity for each line of the source that is throttled.
             if cycle.done or self.finished:
                 self.get_logger().info(news, throttle_duration_sec=1.0)
             else:

@@ -15,7 +15,8 @@ from lfdm_ros.ros.messages import nanoseconds
 from lfdm_ros.ros.parameters import VEHICLE, VEHICLE_CHANGES, Parameter, vehicle_of
 from lfdm_ros.ros.plan_messages import PlanMessages, reason
 from lfdm_ros.sharing.takeover import OFFERS
-from lfdm_ros.teleop import OPERATOR, Operator
+from lfdm_ros.teleop import OPERATOR
+from lfdm_ros.teleop.operator import Operator
 
 
 class OperatorModel(PilotedComponent):

@@ -16,7 +16,6 @@ from radar_msgs.msg import RadarScan
 from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Drives, Pilot, PilotDecision, Task
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
 from lfdm_ros.errors import InputError
@@ -36,6 +35,7 @@ from lfdm_ros.ros.parameters import SCENARIO_SEED, Parameter, seed_of
 from lfdm_ros.ros.plan_messages import goal_task, measured_values, path_task, scan_of
 from lfdm_ros.sensors import Lidar, Radar, find_sensor
 from lfdm_ros.simulation import Goal, load_scenario
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 

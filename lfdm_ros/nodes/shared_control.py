@@ -14,7 +14,6 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from lfdm_ros.control.limits import Manoeuvres, lift_limits
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.engine.stepping import FREE_RUNNING, LOCKSTEP
@@ -40,6 +39,7 @@ from lfdm_ros.sharing.operator_learning import TERMS
 from lfdm_ros.sharing.sharing_settings import AUTONOMY, OPERATOR, SHARING
 from lfdm_ros.sharing.situation import Draws
 from lfdm_ros.simulation import load_scenario
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.srv import RequestTakeover
 from lfdm_ros.vehicles import Vehicle
 

@@ -78,7 +78,7 @@ class StateSensor(Component):
         self._fix.header.frame_id = messages.BODY_FRAME
         self._fix.status.status, self._fix.status.service = NavSatStatus.STATUS_FIX, NavSatStatus.SERVICE_GPS
         self._datum = Datum(*(self.value(f"gnss_{name}") for name in ("latitude", "longitude", "altitude")))
-        # A topic without publishers tells that there is nothing of the kind.
+        # A topic without publishers means that the vehicle has no such sensor.
         self._publisher, self._odometry_publisher, self._imu_publisher, self._fix_publisher = (
             self.publisher(topic) for topic in ("measured/state", "measured/odom", "measured/imu", "gnss/fix"))
         self.subscription("vehicle/state", self._on_state)

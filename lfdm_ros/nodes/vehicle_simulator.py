@@ -106,7 +106,7 @@ class VehicleSimulator(Component):
         simulator: AnySimulator = (self._open_plant(vehicle) if self.value("plant")
                                    else simulated.simulator_of(self, vehicle, self._on_ground))
         if simulator.dt > simulator.model.largest_step:
-            self.get_logger().warning(f"{simulator.model.name} wants a physics_step of at most {simulator.model.largest_step:g} s")
+            self.get_logger().warning(f"{simulator.model.name} needs a physics_step of at most {simulator.model.largest_step:g} s")
         manoeuvre = simulated.scenario_of(self)
         if manoeuvre:
             pose, self._world = manoeuvre.initial, manoeuvre.world
@@ -198,7 +198,7 @@ class VehicleSimulator(Component):
                     raise InputError(f"{name}: no sensor {quote(sensor)} here{suggest(sensor, names, 'there are: ')}")
         if name == "imposed_friction":
             before, self._ice = self._ice, FieldTable(FrictionField.uniform(value, _ICE)) if value else None
-            if self._ice is not before:  # which lives until its vehicle is gone
+            if self._ice is not before:  # which lives as long as its vehicle
                 self._drive(self._driven)
         elif name == "freeze_state":
             self._topics.freezes_state = bool(value)
@@ -284,7 +284,7 @@ class VehicleSimulator(Component):
             self._lidar.reset(time_ns)
 
     def _end(self, reason: str) -> None:
-        self._publish_status()  # before a recorder is told to end
+        self._publish_status()  # before a recorder ends
         self.stop_requested(reason)
 
     def _report_waiting(self) -> None:

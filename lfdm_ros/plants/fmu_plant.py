@@ -419,7 +419,7 @@ class FmuPlant:
         self._set_outputs(self._process.reset(self._apply("start", self._start, (x, y, yaw, vx))))
         there = self.outputs[self._pose]
         if abs(there[3] - vx) > _SAME_SPEED:
-            message = f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s where {vx:g} m/s are asked for; "
+            message = f"{self._where}: start: {self.fmu.path.name} begins at {there[3]:.3g} m/s instead of {vx:g} m/s; "
             if self._by_speed:
                 raise WrongStart(message + "look at the units of start and of vx")
             raise InputError(message + "set one of its start values from vx")

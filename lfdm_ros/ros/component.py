@@ -116,7 +116,7 @@ class Component(LifecycleNode):
         """Creates the node, unconfigured. Raises InputError: a parameter given from outside has a wrong type or value."""
         super().__init__(name or self.NAME, **kwargs)
         answer_impossible_transitions(self, lambda: self.get_logger().warning(
-            f"a transition was asked for that does not exist from state {self.state}"))
+            f"a transition was requested that does not exist from state {self.state}"))
         for service in self.services:  # rclpy makes those of the lifecycle without `create_service`
             if not hasattr(service, "guard"):
                 CallbackGuard(self.catch).around_service(service)

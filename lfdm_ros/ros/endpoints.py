@@ -19,7 +19,7 @@ from type_description_interfaces.srv import GetTypeDescription
 from lfdm_ros.errors import InputError, quote
 from lfdm_ros.ros import qos
 
-PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS, STARTS = "publishes", "hears", "serves", "acts", "calls", "starts"
+PUBLISHES, SUBSCRIBES, SERVES, ACTS, CALLS, STARTS = "publishes", "subscribes", "serves", "acts", "calls", "starts"
 # Returns a parameter's value by name, of a node or of its entry in a stack.
 Value = Callable[[str], Any]
 

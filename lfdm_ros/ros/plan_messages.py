@@ -20,7 +20,6 @@ from lfdm_ros.bounds import FRAME, MALFORMED, TOO_MANY, Refused, require
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, PilotDecision, Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.msg import DriverCommand, MpcStatus, Posterior, SharedControlStatus, VehicleState
@@ -31,6 +30,7 @@ from lfdm_ros.sensors import RadarScan, Scan
 from lfdm_ros.sharing.arbiter import SharedDecision
 from lfdm_ros.sharing.situation import Draws, StampedCommand
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 # A nav_msgs/Path is read directly from its bytes: six Python objects per pose would take seconds for 10 km in steps of 0.1 m.
@@ -296,7 +296,7 @@ def sharing_text(decision: SharedDecision) -> str:
     """Returns the displayed text of a decision: state, k, threat and its probabilities."""
     d = decision
     risks = (f"{p.name} {p.value:.3f}" for a in d.threat.assessments.values() for p in a.probabilities)
-    return "\n".join([f"{d.mode}: {d.row.state}", f"k {d.k:.2f} (wanted {d.k_wanted:.2f}), threat {d.threat.relative:.2f}", *risks])
+    return "\n".join([f"{d.mode}: {d.row.state}", f"k {d.k:.2f} (target {d.k_wanted:.2f}), threat {d.threat.relative:.2f}", *risks])
 
 
 def fill_status(message: SharedControlStatus, decision: SharedDecision, pilot: SharedPilot, time_ns: int,

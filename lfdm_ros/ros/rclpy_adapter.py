@@ -39,7 +39,7 @@ def release_lifecycle(node: LifecycleNode) -> None:
 
 
 def answer_impossible_transitions(node: LifecycleNode, report: Callable[[], None]) -> None:
-    """Makes a node refuse and report transitions that do not exist from its state; rclpy lets such a request end the process."""
+    """Makes a node refuse and report transitions that do not exist from its state; in rclpy such a request ends the process."""
     def answering(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def on_change_state(request: Any, response: Any) -> Any:
             try:

@@ -123,7 +123,7 @@ class Runtime:
         return list(dict.fromkeys(self._failures))
 
     def raise_if_interrupted(self) -> None:
-        """Checks for a signal before `spin`. Raises Interrupted: a signal has asked to end."""
+        """Checks for a signal before `spin`. Raises Interrupted: a signal has requested the end."""
         if exit_status(self.reason):
             raise Interrupted(exit_status(self.reason))
 

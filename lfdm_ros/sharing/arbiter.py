@@ -16,7 +16,6 @@ from lfdm_ros.bounds import MALFORMED, NOT_FINITE, STAMP, Refusals, Refused, req
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import follows
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
@@ -41,6 +40,7 @@ from lfdm_ros.sharing.sharing_settings import AUTONOMY, BLEND, HOLD_SHARE, OPERA
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand, still_acting
 from lfdm_ros.sharing.takeover import Offer, Takeover, TakeoverState, TakeoverStatus
 from lfdm_ros.sharing.threat import Threat, ThreatComponent, assess
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 MAX_SENT = 1000  # stored commands: cover the oldest state and the longest delay together

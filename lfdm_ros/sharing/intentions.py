@@ -18,8 +18,8 @@ import numpy as np
 from lfdm_ros import plugins
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.sharing.situation import Situation, StampedCommand
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.teleop.operator_settings import LOG_SD, OperatorSettings, Person
 from lfdm_ros.teleop.salvucci import TwoPoint, moved_on, two_points
 from lfdm_ros.vehicles import Vehicle

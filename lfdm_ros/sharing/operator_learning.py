@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from lfdm_ros.control.prediction import REQUIRED, Measured
-from lfdm_ros.control.routing.path import Path
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 HAND_FREQUENCY, HAND_DAMPING, HAND_SETTLED = 10.0, 0.707, 0.3  # [rad/s], [1], [s] Hess & Modjtahedzadeh 1990, as in `teleop.body`

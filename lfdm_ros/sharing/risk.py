@@ -24,7 +24,6 @@ from lfdm_ros.backends.hazard_kernel import CIRCLE, EDGE, FAR, GAINS, NORMALS, N
 from lfdm_ros.control.command_limits import CommandLimits
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Prediction
-from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.control.safety.braking import braking
 from lfdm_ros.control.safety.lane_brake import HALTING, HALTING_SPEED
 from lfdm_ros.control.safety.stops import NOMINAL, PLANNED, braking_model_of, peak_of
@@ -51,6 +50,7 @@ from lfdm_ros.sharing.intentions import (
 )
 from lfdm_ros.sharing.operator_learning import LEAD, OPEN, REACTION, REMNANT, TERMS, PreviewSteering, hand_lag
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
+from lfdm_ros.simulation.path import Path, outside
 from lfdm_ros.vehicles import Vehicle
 
 ALL, OWN = "all", "own"  # tyre models

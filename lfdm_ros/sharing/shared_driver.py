@@ -8,11 +8,11 @@ import numpy as np
 
 from lfdm_ros.control.cycle import Cycle, CycleOutcome, Driver
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.arbiter import AuthorityArbiter, SharedDecision
 from lfdm_ros.sharing.takeover import OFFERS
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 
 
 class SharedDriver:

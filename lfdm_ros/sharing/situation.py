@@ -12,11 +12,11 @@ import numpy as np
 from lfdm_ros.bounds import require
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.models.declaration import INPUTS
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sharing.operator_learning import OperatorPosterior
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 

@@ -98,7 +98,7 @@ class Actuator:
         last call.
         """
         if not time >= self._time - _SAME:
-            raise InputError(f"actuator: asked for {time:g} s after {self._time:g} s; reset it to go back")
+            raise InputError(f"actuator: {time:g} s requested after {self._time:g} s; reset it to go back")
         while self._waiting and self._waiting[0][0] <= time + _SAME:
             due, command = self._waiting.popleft()
             self._move(due)

@@ -459,7 +459,7 @@ def convex_parts(vertices: np.ndarray) -> list[np.ndarray]:
                 del remaining[i]
                 break
         else:
-            raise InputError("the polygon's corners are too close to each other to be told apart; leave some out")
+            raise InputError("the polygon's corners are too close to each other; leave some out")
     return [*triangles, np.array(remaining)]
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.optimize import root
 from scipy.special import ndtr, ndtri
 
 ATTENTIVE = "none"
@@ -46,6 +45,8 @@ TABLE: dict[str, Distraction] = {
 @cache
 def log_normal(row: Distraction) -> tuple[float, float]:
     """Returns mu and sigma of the logarithm, before truncation, with which the truncated durations have the row's mean and sd."""
+    from scipy.optimize import root  # takes 0.1 s; few nodes need it
+
     low, high = math.log(row.least), math.log(row.largest)
 
     def moments(mu: float, sigma: float) -> tuple[float, float]:

@@ -20,11 +20,11 @@ import numpy as np
 from lfdm_ros.control.cycle import ARRIVED, BLOCKED, Cycle, CycleOutcome
 from lfdm_ros.control.prediction import REQUIRED, Measured, PlanarState
 from lfdm_ros.control.routing.goal_follower import GoalFollower, SpeedProfiledPath
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.teleop.body import OperatorBody
 from lfdm_ros.teleop.cognition import OPERATORS, Percept
 from lfdm_ros.teleop.distraction import TABLE, Attention

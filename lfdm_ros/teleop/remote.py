@@ -10,9 +10,9 @@ import numpy as np
 from lfdm_ros.bounds import require
 from lfdm_ros.control.cycle import Cycle, Driver
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
 
 

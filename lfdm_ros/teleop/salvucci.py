@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lfdm_ros.control.routing.path import Path
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.teleop.operator_settings import OperatorSettings, Person
 
 FAR_GAIN, NEAR_GAIN, NEAR_RATE, NEAR_MOST = 16.0, 4.0, 3.0, 0.07  # [1/rad], [1/rad], [1/(rad s)], [rad]

@@ -50,7 +50,7 @@ class Terminal:
         """Restores the terminal; safe to call again."""
         if self._before is not None:
             before, self._before = self._before, None
-            with contextlib.suppress(termios.error, OSError):  # the terminal may be gone
+            with contextlib.suppress(termios.error, OSError):  # the terminal may be closed
                 termios.tcsetattr(self._number, termios.TCSADRAIN, before)
             atexit.unregister(self.restore)
 
@@ -105,7 +105,7 @@ class Screen:
     def _write(self, text: str) -> None:
         if not self.there:
             return
-        with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+        with contextlib.suppress(OSError, ValueError):  # the terminal may be closed
             if select.select([], [self._stream], [], 0.0)[1]:  # Ctrl-S stops the display, not the driver
                 self._stream.write(text)
                 self._stream.flush()

@@ -104,8 +104,8 @@ def test_a_joint_stage(tmp_path):
     stage, = load_recipe(tmp_path / "joint.yaml").stages
     turns, other = stage.segments
     assert (turns.name, turns.start, turns.end, turns.split.length, turns.split.take) == ("turns", 1.0, np.inf, 5.0, "even")
-    assert turns.wants("turn_3")
-    assert not turns.wants("return_3")
+    assert turns.selects("turn_3")
+    assert not turns.selects("return_3")
     assert other.recordings == ("slow", "fast")
     assert other.prescribed == (("vx", "odom", "vx"),)
     assert list(stage.channels) == ["yaw_rate", "slow.vy"]  # shared by the segments, and of its own

@@ -13,11 +13,11 @@ from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Actuator, Goal, Simulator
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.solvers import Hpipm, StageSolution
 from lfdm_ros.vehicles import load_vehicle
 

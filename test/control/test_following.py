@@ -6,12 +6,12 @@ import pytest
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import FALLING_BACK, FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, Reference, RelevantObstacles
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Scenario
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.simulation.world import MotionStep, Polygon, Pose, World
 from lfdm_ros.vehicles import load_vehicle
 from lfdm_ros.vehicles.body import Footprint

@@ -11,10 +11,10 @@ from lfdm_ros.compiler.machine_code import INTEGER, POINTER
 from lfdm_ros.compiler.native import native
 from lfdm_ros.control.routing.lattice import BLOCKED_COST, MAX_SLOPE_CHANGE, LatticeSettings, search
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation.path import Path
 
 HALF_WIDTH, MARGIN = 1.1, 0.5
 GUIDE = LatticePlanner()

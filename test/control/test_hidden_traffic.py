@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.routing.hidden_traffic import MIN_SPEED, hidden_traffic_speeds
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import load_vehicle
 
 FOOTPRINT = load_vehicle("hmmwv").footprint

@@ -9,7 +9,6 @@ import pytest
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference, along_lane
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.lane_brake import BESIDE, IN_LANE, LEAVING_LANE, LaneBrake
@@ -19,6 +18,7 @@ from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Scenario, initial_state
 from lfdm_ros.simulation.courses import curve
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World
 from lfdm_ros.vehicles import load_vehicle
 

@@ -10,7 +10,6 @@ from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.prediction import PlanarState
 from lfdm_ros.control.routing import manoeuvring
 from lfdm_ros.control.routing.manoeuvring import NO_GAIN, NO_PATH, NO_ROOM, Manoeuvring, SteeredAxles, free_length
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.reverse_search import Leg
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.safety.stops import Stops
@@ -20,6 +19,7 @@ from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Scenario, World, load_scenario
 from lfdm_ros.simulation import Pose as Start
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -12,11 +12,11 @@ from lfdm_ros.control.controller import Controller, Measured
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.ocp.terms import TERMS
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import initial_state
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.solvers import Hpipm, Ipopt, Piqp
 from lfdm_ros.vehicles import load_vehicle
 

@@ -13,11 +13,11 @@ from lfdm_ros.control.ocp import terms
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.ocp.stages import FAR_AWAY, avoid
 from lfdm_ros.control.ocp.terms import VEHICLE_PARAMETERS, ProblemLayout
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import static_loads
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.simulation.world import Circle, Footprint, World
 from lfdm_ros.vehicles import load_vehicle
 

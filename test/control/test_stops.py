@@ -13,7 +13,6 @@ from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured, PlanarState
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.safety import braking
 from lfdm_ros.control.safety.braking import Pedals
 from lfdm_ros.control.safety.guard import NO_STOP, Guard
@@ -22,6 +21,7 @@ from lfdm_ros.control.settings import Settings
 from lfdm_ros.models.chassis import GRAVITY
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Simulator, initial_state
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -9,7 +9,6 @@ import pytest
 
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, Task
 from lfdm_ros.engine.scan_buffer import PoseHistory
 from lfdm_ros.errors import InputError
@@ -18,6 +17,7 @@ from lfdm_ros.perception.rear_view import tracker_of
 from lfdm_ros.perception.tracker import ObstacleTracker, TrackerSettings
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, Scan, SensorScene, VehicleView
 from lfdm_ros.simulation import Circle, Goal, World
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Mount
 
 MS = 1_000_000  # ns
@@ -207,7 +207,7 @@ def test_where_another_sends_the_commands_the_controller_hears_which() -> None:
     rig.pilot.applied(10 * MS, (0.2, -0.5, 0.0))
     assert rig.state(20) is not None and heard[-1] == (0.01, 0.2, 0.5, True)
     assert rig.pilot.applied(20 * MS, (math.nan, 0.0, 0.0)) is None and rig.pilot.refusals.counts["applied"] == 1
-    assert rig.state(30) is None and rig.pilot.give_up_on_scan().time_ns == 30 * MS and "not told" in rig.said[-1]
+    assert rig.state(30) is None and rig.pilot.give_up_on_scan().time_ns == 30 * MS and "unknown" in rig.said[-1]
     assert rig.state(40) is not None  # waits no more, until one comes
     rig.pilot.applied(40 * MS, (0.0, 0.0, 0.0))
     assert rig.state(50) is not None and rig.state(60) is None

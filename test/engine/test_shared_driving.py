@@ -8,7 +8,6 @@ import pytest
 
 from lfdm_ros.control import Plan
 from lfdm_ros.control.plan import NO_PLAN
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.engine.shared_driving import SharedPilot
 from lfdm_ros.perception import ObstacleTracker, TrackerSettings
@@ -16,6 +15,7 @@ from lfdm_ros.perception.rear_view import tracker_of
 from lfdm_ros.sensors import Lidar, LidarSettings, Radar, RadarSettings, SensorScene, VehicleView
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.simulation import Circle, World
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Mount, load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.engine.simulated_sensor import SimulatedSensor
 from lfdm_ros.errors import InputError
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Circle, Footprint, World
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Mount
 
 TICK = 10_000_000  # ns

@@ -175,7 +175,7 @@ print(dict(zip(simulator.output_names, simulator.outputs))["yaw_rate"])
 CONTROLLED = """
 import json
 import numpy as np
-from lfdm_ros.control.routing.path import Path
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.control.ocp.planner import Planner
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings

@@ -13,7 +13,6 @@ from lfdm_ros.bounds import BOUNDS
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
-from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.driving import Pilot, Task
@@ -23,6 +22,7 @@ from lfdm_ros.perception.tracker import ObstacleTracker
 from lfdm_ros.ros.plan_messages import PlanMessages, values_of_odometry
 from lfdm_ros.sensors import Scan
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path, speed_profile
 from lfdm_ros.vehicles import load_vehicle
 
 pytestmark = pytest.mark.filterwarnings("error")

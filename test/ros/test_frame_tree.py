@@ -8,10 +8,10 @@ from geometry_msgs.msg import TransformStamped
 from tf2_msgs.msg import TFMessage
 
 from lfdm_ros.bounds import Refusals, Refused
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Task
 from lfdm_ros.nodes.piloted import FrameTree
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 
 
 def transform(parent: str, child: str, x: float, y: float, yaw: float) -> TransformStamped:

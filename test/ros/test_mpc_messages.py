@@ -18,7 +18,6 @@ from visualization_msgs.msg import Marker, MarkerArray
 from lfdm_ros.bounds import BOUNDS, FRAME, MALFORMED, TOO_MANY, Refused
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.driving import Pilot, PilotDecision, Task
 from lfdm_ros.errors import InputError
 from lfdm_ros.msg import MpcStatus, VehicleState
@@ -30,6 +29,7 @@ from lfdm_ros.ros.messages import nanoseconds, scan_message
 from lfdm_ros.ros.plan_messages import OUTCOMES, PlanMessages, goal_task, path_task, read_path, scan_of, values_of_odometry, values_of_state
 from lfdm_ros.sensors import Lidar, LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, World
+from lfdm_ros.simulation.path import Path
 
 NOW = 12_500_000_000
 PLAN = Plan(("x", "y", "yaw", "vx", "steering"), np.array([12.6, 12.65, 12.8]), np.arange(15.0).reshape(3, 5), np.full((3, 3), 0.25))

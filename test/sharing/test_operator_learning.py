@@ -7,7 +7,6 @@ import pytest
 
 from lfdm_ros.bags import BagWriter, read_series
 from lfdm_ros.control.prediction import REQUIRED, Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.sharing.arbiter import AuthorityArbiter
 from lfdm_ros.sharing.operator_learning import (
     CORRELATION_TIMES,
@@ -25,6 +24,7 @@ from lfdm_ros.sharing.sharing_settings import SharingSettings
 from lfdm_ros.sharing.situation import Corridor, Situation, StampedCommand
 from lfdm_ros.sharing.threat import Assessment
 from lfdm_ros.simulation import initial_state
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.teleop.body import Neuromuscular
 from lfdm_ros.vehicles import load_vehicle
 

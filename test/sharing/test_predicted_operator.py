@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control.prediction import REQUIRED, Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.sharing.intentions import PredictedOperator
 from lfdm_ros.simulation import load_scenario
-from lfdm_ros.teleop import Operator, OperatorSettings
+from lfdm_ros.simulation.path import Path
+from lfdm_ros.teleop import OperatorSettings
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
+from lfdm_ros.teleop.operator import Operator
 from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.vehicles import load_vehicle
 

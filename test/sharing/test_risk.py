@@ -11,7 +11,6 @@ from scipy.stats import norm
 from lfdm_ros.backends.hazard_kernel import REFERENCE
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.ground import FieldTable, FrictionField, FrictionLink, Grid, HeightMap
 from lfdm_ros.ground.ground_file import load_ground
@@ -26,6 +25,7 @@ from lfdm_ros.sharing.risk import Frequency, RiskRollouts, RiskSettings, straigh
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.sharing.threat import assess
 from lfdm_ros.simulation import initial_state
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from lfdm_ros.control import Measured, Plan
-from lfdm_ros.control.routing.path import Path as Way
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception import Obstacles
 from lfdm_ros.sharing import components as registry
@@ -29,6 +28,7 @@ from lfdm_ros.sharing.forecast import Forecast, column, poses
 from lfdm_ros.sharing.situation import Situation, StampedCommand
 from lfdm_ros.sharing.threat import Assessment, Threat, assess, maximum, noisy_or
 from lfdm_ros.simulation import Circle, Simulator, World
+from lfdm_ros.simulation.path import Path as Way
 from lfdm_ros.vehicles import load_vehicle
 
 HMMWV = load_vehicle("hmmwv")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lfdm_ros.cli.main import main
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.simulation import Circle, load_scenario
+from lfdm_ros.simulation.path import Path
 
 CHANGE = "<speedLimit>15</speedLimit>"
 

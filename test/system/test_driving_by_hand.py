@@ -122,7 +122,7 @@ def end(stack: subprocess.Popen[bytes], status: int = 130) -> None:
 
 def test_keys_and_a_joystick_drive_and_the_terminal_is_as_before(start: Start, terminal: Callable[..., Terminal]) -> None:
     person = terminal()  # first: it waits for the vehicle
-    person.wait(lambda: "no state of a vehicle yet" in person.shown and "nobody hears /teleop/command" in person.shown)
+    person.wait(lambda: "no state of a vehicle yet" in person.shown and "no node subscribes to /teleop/command" in person.shown)
     assert person.now[3] != person.before[3]
     stack = start("up", "teleop", *BUSY, stderr=subprocess.DEVNULL)
     person.wait(lambda: "km/h" in person.shown and "nearest obstacle" in person.shown)  # before it has gone past them all

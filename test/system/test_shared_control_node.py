@@ -154,7 +154,7 @@ def test_sources_services_mode_posterior_and_refusals(graph: Any) -> None:
     markers = graph.listen("shared_control/markers", "visualization_msgs/msg/MarkerArray", qos.STATUS)
     graph.wait(lambda: markers, "a picture of it")
     text = markers[-1].markers[1]
-    assert text.text.startswith("autonomy: autonomy_alone\nk 1.00 (wanted 1.00), threat ") and text.header.frame_id == "odom"
+    assert text.text.startswith("autonomy: autonomy_alone\nk 1.00 (target 1.00), threat ") and text.header.frame_id == "odom"
     assert text.pose.position.x == pytest.approx(0.1 * s.ms) and text.header.stamp == s.status[-1].header.stamp
     request.parameters[0].value.string_value = "blend"
     assert graph.call(SetParameters, f"{NAME}/set_parameters", parameters=request.parameters).results[0].successful

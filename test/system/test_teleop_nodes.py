@@ -21,7 +21,7 @@ from lfdm_ros.nodes.teleop_link import TeleopLink
 from lfdm_ros.ros import qos
 from lfdm_ros.ros.messages import nanoseconds, set_stamp
 from lfdm_ros.stacks.compose import run_stack
-from lfdm_ros.teleop import Operator
+from lfdm_ros.teleop.operator import Operator
 
 SCENARIO = """
 initial: {speed: 8.0}

@@ -14,8 +14,9 @@ from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sensors import LidarSettings
 from lfdm_ros.simulation import Circle, Goal, Polygon, Pose, Scenario, World, load_scenario
-from lfdm_ros.teleop import Operator, OperatorDecision, OperatorKind, OperatorSettings, Person, register_operator
+from lfdm_ros.teleop import OperatorDecision, OperatorKind, OperatorSettings, Person, register_operator
 from lfdm_ros.teleop.network_link import NetworkLink, NetworkLinkSettings
+from lfdm_ros.teleop.operator import Operator
 from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.teleop.salvucci import TwoPoint, near_distance
 from lfdm_ros.vehicles import load_vehicle

@@ -34,11 +34,11 @@ from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.control.controller import Controller, limits_of
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Actuator, Goal, Simulator
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.solvers import SolverMissing
 from lfdm_ros.vehicles import load_vehicle
 

@@ -1,7 +1,8 @@
-"""Time of 1,024 rollouts of an operator's command and as many of a plan, 3 s ahead among 40 obstacles in a corridor.
+"""Time of 1,024 rollouts each of an operator's command, of a plan and of the stops that may replace them, 3 s ahead among 40 obstacles in a
+corridor.
 
 `lfdm bench risk`. For comparison: a plain loop over one vehicle's compiled step with the same obstacle checks in NumPy; half the rollouts
-(`1024_in_all`); the defaults, which end when the result is clear (`until_clear`); and these while the autonomy stack drives on the graph.
+(`half`); the defaults, which end when the result is clear (`until_clear`); and these while the autonomy stack drives on the graph.
 """
 
 import os
@@ -16,41 +17,42 @@ from lfdm_lab.cli.bench import Measurement
 from lfdm_ros.backends import advance_kernel
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.sharing.risk import RiskRollouts, RiskSettings
 from lfdm_ros.sharing.situation import Corridor, Situation, StampedCommand
 from lfdm_ros.simulation import initial_state
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.vehicles import load_vehicle
 
 SPEED, OBSTACLES, ASSESSMENTS, PLAIN = 18.0, 40, 200, 16
+INTENTIONS = 5  # operator and plan; autonomy's stop at once, and with the operator's command before it, at once and after taking over
 GRAPH_SECONDS = 45.0
 VEHICLE = load_vehicle("hmmwv")
 
 
 def measure(runs: int) -> list[Measurement]:
     """Measures all numbers of `lfdm bench risk`."""
-    settings = RiskSettings(clear=0.0)  # always all rollouts
+    settings = RiskSettings(clear=0.0)  # always all rollouts, and all stops
     situation = example()
     half, shipped = replace(settings, rollouts=settings.rollouts // 2), RiskSettings()
     records = []
-    for name, changed in (("", settings), ("/1024_in_all", half), ("/eighteen_dof", replace(settings, model="eighteen_dof")),
+    for name, changed in (("", settings), ("/half", half), ("/eighteen_dof", replace(settings, model="eighteen_dof")),
                           ("/float64", replace(settings, single=False))):
         rollouts = RiskRollouts(VEHICLE, changed)
         times = [assessed(rollouts, situation) for _ in range(runs)]
         records += _quantiles(name, times)
         if not name:
-            both = 2 * rollouts.rollouts
-            records += [Measurement.of("rollouts", [rollouts.rollouts] * runs, "1"),
+            count = INTENTIONS * rollouts.rollouts
+            records += [Measurement.of("rollouts", [count] * runs, "1"),
                         Measurement.of("horizon_s", [settings.horizon] * runs, "s"),
                         Measurement.of("rollouts_cpu_ms", [cpu(rollouts, situation) for _ in range(runs)], "ms")]
-            plain = [plain_loop(rollouts, situation) * both for _ in range(runs)]
+            plain = [plain_loop(rollouts, situation) * count for _ in range(runs)]
             records += [Measurement.of("plain_loop_ms", [1e3 * t for t in plain], "ms"),
                         Measurement.of("ratio/plain_loop", [t / np.median(rollout_times) for t, rollout_times in zip(plain, times)], "1")]
     quick = RiskRollouts(VEHICLE, shipped)
     records += _quantiles("/until_clear", [assessed(quick, situation) for _ in range(runs)])
-    for name, chosen in (("", settings), ("/1024_in_all", half), ("/until_clear", shipped)):
+    for name, chosen in (("", settings), ("/half", half), ("/until_clear", shipped)):
         records += _quantiles(f"{name}/beside_graph", beside_graph(chosen, situation, runs))
     return records
 

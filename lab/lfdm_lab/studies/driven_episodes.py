@@ -15,7 +15,6 @@ import numpy as np
 
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path, outside
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.models.spinning import sideslip
 from lfdm_ros.perception.obstacles import Obstacles
@@ -23,10 +22,12 @@ from lfdm_ros.sharing.operator_learning import OperatorLearner, PreviewSteering
 from lfdm_ros.sharing.risk import FAILURES, RiskSettings
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.simulation import Actuator, Simulator
+from lfdm_ros.simulation.path import Path, outside
 from lfdm_ros.simulation.world import Circle, World
-from lfdm_ros.teleop import Operator, OperatorSettings
+from lfdm_ros.teleop import OperatorSettings
 from lfdm_ros.teleop.body import Neuromuscular, RemnantNoise
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
+from lfdm_ros.teleop.operator import Operator
 from lfdm_ros.teleop.operator_settings import OPERATOR
 from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.vehicles import Vehicle

@@ -21,7 +21,6 @@ from lfdm_lab.studies.radar import box
 from lfdm_ros.cache_key import cache_key
 from lfdm_ros.control.cycle import Cycle, CycleOutcome, Driver
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, Run, drive
 from lfdm_ros.engine.run_report import summarise_run
@@ -32,6 +31,7 @@ from lfdm_ros.reports import Table
 from lfdm_ros.sensors import Lidar, LidarSettings, VehicleView
 from lfdm_ros.simulation import Goal, Scenario, load_scenario
 from lfdm_ros.simulation.courses import curve
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.simulation.scenario import HIDDEN_TRAFFIC
 from lfdm_ros.simulation.world import Circle, MotionStep, Polygon, Pose, World, contains
 from lfdm_ros.vehicles import Vehicle, load_vehicle

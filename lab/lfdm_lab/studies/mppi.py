@@ -9,10 +9,10 @@ import numpy as np
 
 from lfdm_ros.control.cycle import Cycle, CycleOutcome
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.safety.stops import outline_distance
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import BatchRollout, Goal, initial_state
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Vehicle
 
 STATES = ("x", "y", "yaw", "vx", "vy")

@@ -3,7 +3,7 @@
 Each episode is a random situation: speed, a held command with remnant noise, obstacles, a curved lane. The risk (`sharing.risk`) gets the
 inputs of its node: a measured state, detected obstacles, posterior draws, a friction prior. The outcome is simulated on the 18-DOF chassis
 at 1 ms with one truth drawn from the same distributions: vehicle, friction, obstacle positions, remnant. That is the known world. In each
-other world one of these distributions differs; there the probability may be wrong, and `surprised` tells so without knowledge of the truth.
+other world one of these distributions differs; there the probability may be wrong, and `surprised` shows it without knowledge of the truth.
 In the last worlds a previously learned operator drives (`driven_episodes`), and the risk has its default assumptions.
 """
 
@@ -21,7 +21,6 @@ from lfdm_lab.studies import STUDIES, format_number
 from lfdm_lab.studies.driven_episodes import PERIOD, PHYSICS_STEP, Driving, drive_to_outcome, drive_until_assessment, note_failures
 from lfdm_ros.cache_key import SIMULATION_DEPENDENCIES, cache_key
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.engine.run_monitor import RunMonitor
 from lfdm_ros.numerics import binomial_interval
 from lfdm_ros.perception.obstacles import Obstacles
@@ -32,6 +31,7 @@ from lfdm_ros.sharing.risk import FAILURES, Outlook, RiskRollouts, RiskSettings,
 from lfdm_ros.sharing.situation import Corridor, Draws, Situation, StampedCommand
 from lfdm_ros.sharing.threat import ThreatComponent, assess
 from lfdm_ros.simulation import Actuator, BatchRollout, Simulator, initial_state
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.simulation.world import Circle, World
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 
@@ -68,7 +68,7 @@ class Truth:
 
 WORLDS = {world.name: world for world in (
     Truth("known", "as assumed"),
-    Truth("slippery_told", "a slippery road, known to the risk", friction=(0.4, 0.1), assumed=(0.4, 0.1)),
+    Truth("slippery_known", "a slippery road, known to the risk", friction=(0.4, 0.1), assumed=(0.4, 0.1)),
     Truth("slippery", "a slippery road, assumed dry", friction=(0.4, 0.1)),
     Truth("other_tyre", "another tyre model than that of the posterior", tyre="tmeasy"),
     Truth("other_hand", "three times the assumed remnant", remnant=3.0 * REMNANT),
@@ -352,7 +352,7 @@ def table(summary: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[lis
 def measures(results: Sequence[Mapping[str, Any]], world: str = "known") -> list[dict[str, Any]]:
     """Compares risk and other components as predictors of the same episodes: a row for each, for failures of any kind and for collisions.
 
-    told: share of the episodes in which it is defined, else it counts as 0; auc: area under the ROC curve with its standard error (Hanley &
+    defined: share of the episodes in which it is defined (else it counts as 0); auc: area under the ROC curve, with its error (Hanley &
     McNeil 1982); skill: Brier skill against the base rate after isotonic regression, fitted on one half of the episodes and scored on the
     other; own_skill: the same without regression, for a probability.
     """
@@ -367,7 +367,7 @@ def measures(results: Sequence[Mapping[str, Any]], world: str = "known") -> list
         for name, values in scores.items():
             x = np.array([0.0 if value is None else value for value in values])
             defined, (auc, error) = float(np.mean([value is not None for value in values])), roc_area(x, y)
-            rows.append({"what": kind, "measure": name, "episodes": len(group), "told": defined, "auc": auc, "auc_se": error,
+            rows.append({"what": kind, "measure": name, "episodes": len(group), "defined": defined, "auc": auc, "auc_se": error,
                          "skill": _skill(_calibrated(x, y), y), "own_skill": _skill(x, y) if name == "risk" else None})
     return rows
 
@@ -406,5 +406,5 @@ def measures_table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
     """Returns heads and rows, sorted by area under the ROC curve."""
     heads = ["predicted", "measure", "defined", "area under ROC", "Brier skill after isotonic regression", "without"]
     ordered = sorted(rows, key=lambda r: (r["what"] != "failure", -r["auc"] if r["auc"] == r["auc"] else math.inf))
-    return heads, [[r["what"], r["measure"], f"{r['told']:.0%}", f"{format_number(r['auc'], 3)} ± {format_number(r['auc_se'], 3)}",
+    return heads, [[r["what"], r["measure"], f"{r['defined']:.0%}", f"{format_number(r['auc'], 3)} ± {format_number(r['auc_se'], 3)}",
                     format_number(r["skill"]), format_number(r["own_skill"])] for r in ordered]

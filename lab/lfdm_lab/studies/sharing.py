@@ -31,8 +31,9 @@ from lfdm_ros.sharing.components import make_components
 from lfdm_ros.sharing.shared_driver import SharedDriver
 from lfdm_ros.sharing.sharing_settings import BLEND, SharingSettings
 from lfdm_ros.simulation import Scenario, load_scenario
-from lfdm_ros.teleop import Operator, OperatorSettings
+from lfdm_ros.teleop import OperatorSettings
 from lfdm_ros.teleop.network_link import NetworkLinkSettings
+from lfdm_ros.teleop.operator import Operator
 from lfdm_ros.teleop.remote import RemoteDriver
 from lfdm_ros.vehicles import Vehicle, load_vehicle
 

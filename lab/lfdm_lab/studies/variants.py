@@ -254,7 +254,7 @@ def study_bags(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str 
     left_out: dict[str, str] = {}
     variants = []
     for label, recording in zip(_labels(recordings), recordings):
-        lacking = [stage.name for stage in recipe.stages if not all(segment.wants(recording.name) for segment in stage.segments)]
+        lacking = [stage.name for stage in recipe.stages if not all(segment.selects(recording.name) for segment in stage.segments)]
         if lacking:
             left_out[label] = f"recording '{recording.name}' is not what stage {lacking[0]} needs"
         else:
@@ -284,7 +284,7 @@ def study_bags(recipe: Recipe, bags: Sequence[str | os.PathLike[str]], out: str 
 def _only(recipe: Recipe, recording: str) -> Recipe:
     # A list names recordings that are needed together: keep the one in this bag.
     stages = [replace(stage, segments=tuple(replace(segment, recordings=tuple(
-        name for name in segment.recordings if replace(segment, recordings=(name,)).wants(recording))) for segment in stage.segments))
+        name for name in segment.recordings if replace(segment, recordings=(name,)).selects(recording))) for segment in stage.segments))
         for stage in recipe.stages]
     return replace(recipe, stages=tuple(stages))
 
@@ -309,7 +309,7 @@ def _agreement(rows: Mapping[str, Mapping[str, Any]], level: float) -> dict[str,
     elif apart:
         text = f"{', '.join(sorted(apart, key=names.index))} contradict{'s' if len(apart) == 1 else ''} the others"
     else:
-        text = "the bags agree" if informed else "no bag tells it: what agrees is the prior"
+        text = "the bags agree" if informed else "no bag determines it: only the priors agree"
     return {"unit": next(iter(rows.values()))["unit"], "bags": {name: dict(row) for name, row in rows.items()}, "mean": mean, "sd": sd,
             "chi2": chi2, "p": p, "apart": sorted(apart, key=names.index), "text": text}
 

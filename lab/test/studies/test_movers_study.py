@@ -9,9 +9,9 @@ from lfdm_lab.studies import movers
 from lfdm_lab.studies.radar import box
 from lfdm_ros.bags import read_series
 from lfdm_ros.cli.main import main
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.simulation.world import GoalState, World
 from lfdm_ros.vehicles import load_vehicle
 

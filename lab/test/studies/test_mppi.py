@@ -8,10 +8,10 @@ import pytest
 from lfdm_lab.studies.driving import dense_fields, run_trial
 from lfdm_lab.studies.mppi import Mppi, MppiSettings
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import load_vehicle
 
 VEHICLE = load_vehicle("hmmwv")

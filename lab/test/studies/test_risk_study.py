@@ -54,7 +54,7 @@ def test_measures_are_ranked_by_their_predictions():
     assert found["risk"]["auc"] == pytest.approx(5.0 / 6.0, abs=4.0 * found["risk"]["auc_se"]) and 0.005 < found["risk"]["auc_se"] < 0.015
     assert found["right"]["auc"] == found["risk"]["auc"] == pytest.approx(1.0 - found["wrong"]["auc"])
     assert found["risk"]["own_skill"] == pytest.approx(1.0 / 3.0, abs=0.05) == found["right"]["skill"]
-    assert found["wrong"]["skill"] == pytest.approx(0.0, abs=0.01) and found["blind"]["auc"] == 0.5 and found["silent"]["told"] == 0.0
+    assert found["wrong"]["skill"] == pytest.approx(0.0, abs=0.01) and found["blind"]["auc"] == 0.5 and found["silent"]["defined"] == 0.0
     heads, shown = risk_validation.measures_table(rows)
     assert len(shown) == 10 and len(heads) == len(shown[0]) and shown[0][0] == "failure" and shown[4][1] == "wrong"
     assert np.isnan(risk_validation.roc_area(p, np.zeros(2000))[0])
@@ -76,7 +76,7 @@ def test_an_episode_repeats_and_depends_on_its_seed_and_world_alone():
     # A difference that the risk does not know of does not change the prediction.
     slippery = risk_validation.work(risk_validation.Episodes("slippery", 3, 2, QUICK))
     assert [e["predicted"] for e in slippery["episodes"]] == [e["predicted"] for e in first["episodes"]]
-    known = risk_validation.work(risk_validation.Episodes("slippery_told", 3, 2, QUICK))
+    known = risk_validation.work(risk_validation.Episodes("slippery_known", 3, 2, QUICK))
     assert [e["predicted"] for e in known["episodes"]] != [e["predicted"] for e in first["episodes"]]
 
 

@@ -11,10 +11,10 @@ from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.ocp.terms import BoundContext, PlannedVehicle, ProblemLayout
 from lfdm_ros.control.plan import Trajectory
 from lfdm_ros.control.routing.navigator import SLOWDOWN
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.routing.routes import Reference
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
+from lfdm_ros.simulation.path import Path
 
 
 class StageParameters:

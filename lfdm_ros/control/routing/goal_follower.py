@@ -12,12 +12,12 @@ from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
 from lfdm_ros.control.routing.navigator import blocked_speeds, max_speed_for_sight, should_keep_route
-from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path, speed_profile
 from lfdm_ros.vehicles import Footprint
 
 

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from lfdm_ros.control.routing.path import Path
 from lfdm_ros.control.safety.stops import occluded
 from lfdm_ros.perception.obstacles import Obstacles
+from lfdm_ros.simulation.path import Path
 from lfdm_ros.vehicles import Footprint
 
 HORIZON = 4.0  # [s] checked part of the path

@@ -18,7 +18,6 @@ from enum import Enum
 import numpy as np
 
 from lfdm_ros.control.prediction import PlanarState
-from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.control.routing.reverse_search import APPROACH, NEAR_START, Leg, Outcome, ReverseSearch
 from lfdm_ros.control.routing.routes import Route
 from lfdm_ros.control.routing.visibility_map import RECALL_TIME, VisibilityMap
@@ -26,6 +25,7 @@ from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import STEP, Path
 
 # Lengths, speeds and their gains are those of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).
 # Shares of stop_margin: clearance of a path from stationary obstacles, reduced if there is none, and clearance required on it, for noise of

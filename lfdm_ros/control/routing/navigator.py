@@ -13,12 +13,12 @@ from lfdm_ros.control.prediction import STANDING, PlanarState
 from lfdm_ros.control.routing.hidden_traffic import hidden_traffic_speeds
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.lattice_planner import LatticePlanner
-from lfdm_ros.control.routing.path import Path, speed_profile
 from lfdm_ros.control.routing.routes import Reference, Route
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import Obstacles
 from lfdm_ros.simulation import Goal
+from lfdm_ros.simulation.path import Path, speed_profile
 from lfdm_ros.vehicles import Footprint
 
 # Lengths and speeds of a full-size vehicle; they are in proportion for a smaller one (`Footprint.scale`).

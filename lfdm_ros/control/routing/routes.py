@@ -9,9 +9,9 @@ import numpy as np
 
 from lfdm_ros.bounds import require_array
 from lfdm_ros.control.prediction import Measured, PlanarState
-from lfdm_ros.control.routing.path import STEP, Path
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
+from lfdm_ros.simulation.path import STEP, Path
 from lfdm_ros.vehicles.body import Footprint
 
 

@@ -1,23 +1,15 @@
-"""`path.locate` and `lattice.search` for numba, all arrays by their addresses.
+"""`lattice.search` for numba, all arrays by their addresses.
 
-Imported only where their machine code is not in the cache: see `lfdm_ros.compiler.native`.
+Imported only where its machine code is not in the cache: see `lfdm_ros.compiler.native`.
 """
 
 import numpy as np
 from numba import carray, njit
 
-from lfdm_ros.control.routing import lattice, path
+from lfdm_ros.control.routing import lattice
 from lfdm_ros.control.routing.lattice import MAX_SLOPE_CHANGE
 
-_locate, _search = njit(path.locate, error_model="numpy"), njit(lattice.search, error_model="numpy")
-
-
-def locate(points, pieces, curves, count, pad, step, x, y, near, positions, found):
-    real = np.float64
-    _locate(carray(x, (positions,), dtype=real), carray(y, (positions,), dtype=real), carray(near, (positions,), dtype=real),
-            carray(points, (5, count), dtype=real), carray(pieces, (6, count - 1), dtype=real), carray(curves, (10, count - 1), dtype=real),
-            pad, step, carray(found, (6, positions), dtype=real))
-    return 0
+_search = njit(lattice.search, error_model="numpy")
 
 
 def search(field, parts, deviation, lengths, penalties, changes, first, costs, rows, stations, slopes, width):

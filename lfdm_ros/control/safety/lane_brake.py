@@ -148,8 +148,8 @@ class LaneBrake:
             self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
             return self._along(BESIDE, evasion, x, slowly)
 
-        # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return. A place
-        # outside of the corridor is kept only until one inside is free.
+        # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return.
+        # A place outside of the corridor is kept only until one inside is free.
         back = 0.0
         if self._place is not None:
             back = self._place.before - from_middle

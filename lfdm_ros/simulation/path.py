@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.spatial import cKDTree
 
 from lfdm_ros.bounds import BOUNDS, OUT_OF_RANGE, TOO_MANY, Refused, require, require_array
@@ -17,6 +16,9 @@ from lfdm_ros.compiler.native import addresses, native
 from lfdm_ros.errors import InputError
 from lfdm_ros.numerics import dot
 from lfdm_ros.vehicles import Footprint
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 STEP = 0.5  # [m] longest distance between a path's points
 REFINEMENTS, STRAIGHT = 16, 0.02  # rounds that add points to straight pieces; [m] by which the curve may leave one
@@ -36,6 +38,8 @@ def _chord_length(knots: np.ndarray) -> np.ndarray:
 
 def _spline(knots: np.ndarray, start_yaw: float | None) -> CubicSpline:
     """Returns the spline over the chord length, with points added on straight pieces that it would leave."""
+    from scipy.interpolate import CubicSpline  # takes 0.2 s; nodes without a path do not need it
+
     for refinement in range(REFINEMENTS + 1):
         free: Any = "not-a-knot" if len(knots) > 3 else (2, np.zeros(2))
         start = free if start_yaw is None else (1, [np.cos(start_yaw), np.sin(start_yaw)])
@@ -99,6 +103,8 @@ class Path:
         if smooth:
             if start_yaw is not None and not np.isfinite(start_yaw):
                 raise InputError(f"{where}: start_yaw is {start_yaw}; give a finite angle")
+            from scipy.interpolate import CubicHermiteSpline
+
             curve = _spline(knots, start_yaw)
             u, chords = curve.x, np.diff(curve.x)
             # The arc length at fine parameters by Gauss' rule on the speed, and its inverse.
@@ -205,8 +211,8 @@ class Path:
 
 @cache
 def _locate() -> Callable[..., int]:
-    return native("lfdm_ros.control.routing.routing_native", (*[POINTER] * 3, INTEGER, INTEGER, REAL, *[POINTER] * 3, INTEGER, POINTER),
-                  INTEGER, ("lfdm_ros.control.routing.path",), "locate")
+    return native("lfdm_ros.simulation.path_native", (*[POINTER] * 3, INTEGER, INTEGER, REAL, *[POINTER] * 3, INTEGER, POINTER), INTEGER,
+                  ("lfdm_ros.simulation.path",), "locate")
 
 
 def speed_profile(path: Path, highest: float | np.ndarray, lateral_acceleration: float, acceleration: float, braking: float,

@@ -6,8 +6,8 @@ from scipy.interpolate import CubicSpline
 from scipy.special import fresnel
 
 from lfdm_ros.bounds import OUT_OF_RANGE, Refused
-from lfdm_ros.control.routing.path import MAX_KNOTS, MAX_THINNING_ERROR, Path, speed_profile
 from lfdm_ros.errors import InputError
+from lfdm_ros.simulation.path import MAX_KNOTS, MAX_THINNING_ERROR, Path, speed_profile
 
 RADIUS = 20.0
 
@@ -218,7 +218,7 @@ def knots(monkeypatch: pytest.MonkeyPatch, points: np.ndarray) -> tuple[Path, in
         sizes.append(len(u))
         return CubicSpline(u, y, **options)
 
-    monkeypatch.setattr("lfdm_ros.control.routing.path.CubicSpline", counted)
+    monkeypatch.setattr("lfdm_ros.simulation.path.CubicSpline", counted)
     return Path(points), sizes[0]
 
 
