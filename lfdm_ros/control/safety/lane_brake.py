@@ -149,7 +149,7 @@ class LaneBrake:
 
         def beside(evasion: Curve) -> LaneStop:
             self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
-            # Traffic that crosses may turn back: brake as hard as leaves the way free. Oncoming traffic would hit a vehicle that stops early.
+            # Traffic that crosses may turn back: full braking if the way stays free. Oncoming traffic would hit a vehicle that stops early.
             hard = not comes and free(evasion, max_braking=math.inf)
             return self._along(BESIDE, evasion, x, math.inf if hard else slowly)
 
