@@ -110,6 +110,13 @@ def test_it_stops_beside_the_way_of_what_comes_where_there_is_room():
     assert narrow is None or narrow.reason == IN_LANE
 
 
+def test_an_evasion_brakes_hard_before_crossing_traffic_and_reaches_its_place_before_oncoming_traffic():
+    crosses = decide(seen((13.0, 0.5, 0.43, 0.0, 0.5)), speed=11.2, road=lane(3.0, 3.0))
+    comes = decide(seen((80.0, 0.3, 0.9, -8.0, 0.0)), road=lane(1.75, 4.25))
+    assert crosses.reason == comes.reason == BESIDE
+    assert comes.max_braking < 4.0 and crosses.max_braking == math.inf and crosses.command[1] < -0.4
+
+
 def test_a_place_outside_of_the_corridor_is_given_up_for_one_inside():
     brake, corridor = LaneBrake(SETTINGS, STOPS, PLACE), lane(1.75, 4.25)
     ends = [brake.decide(plan(10.0), (0.0, 0.0), (0.0, 0.0), at, moving(10.0), seen((60.0, 0.3, radius, -8.0, 0.0)), corridor,
