@@ -218,7 +218,7 @@ def knots(monkeypatch: pytest.MonkeyPatch, points: np.ndarray) -> tuple[Path, in
         sizes.append(len(u))
         return CubicSpline(u, y, **options)
 
-    monkeypatch.setattr("lfdm_ros.simulation.path.CubicSpline", counted)
+    monkeypatch.setattr("scipy.interpolate.CubicSpline", counted)
     return Path(points), sizes[0]
 
 
