@@ -190,7 +190,8 @@ def test_a_pad_drives(open_page: Callable[..., Page], cockpit: Cockpit) -> None:
     time.sleep(0.2)
     page.tab.evaluate("pad.buttons[5].pressed = true; pad.axes[0] = -1; pad.buttons[7].value = 0.5")
     cockpit.until(lambda: cockpit.commands[-1].throttle == 0.5)
-    assert cockpit.commands[-1].steering == 1.0 and page.tab.evaluate("window.lock") == "screen"
+    assert cockpit.commands[-1].steering == 1.0
+    cockpit.until(lambda: page.tab.evaluate("window.lock") == "screen")
     page.tab.evaluate("navigator.getGamepads = () => []; "
                       "window.dispatchEvent(Object.assign(new Event('gamepaddisconnected'), {gamepad: pad}))")
     cockpit.until(cockpit.braking)
