@@ -1,4 +1,4 @@
-"""Runs of a vehicle model: one vehicle step by step, a whole run, or many vehicles at once."""
+"""Runs of a vehicle model: one vehicle step by step, a whole run, or many vehicles at once; scenarios, worlds and paths."""
 
 from lfdm_ros.simulation.actuator import Actuator, Selector
 from lfdm_ros.simulation.batch import BatchRollout

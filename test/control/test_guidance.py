@@ -319,7 +319,7 @@ def test_machine_code_and_text_find_the_cheapest_of_all_ways() -> None:
     text, code = np.empty((2, N + 1, SLOPES + 2 * MAX_SLOPE_CHANGE, WIDTH + SLOPES - 1), np.float32)
     search(field, PARTS, deviation, lengths, penalties, changes, 1, text, rows)
     arguments = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)
-    entry = native("lfdm_ros.control.routing.routing_native", arguments, INTEGER, ("lfdm_ros.control.routing.lattice",), "search")
+    entry = native("lfdm_ros.control.routing.lattice_native", arguments, INTEGER, ("lfdm_ros.control.routing.lattice",), "search")
     entry(field.ctypes.data, PARTS, *(a.ctypes.data for a in (deviation, lengths, penalties, changes)), 1, code.ctypes.data,
           rows.ctypes.data, N, SLOPES, WIDTH)
     np.testing.assert_array_equal(text, code)

@@ -1,1 +1,1 @@
-"""Routes: reference paths, the lattice, goals, routes back to a path, reversing."""
+"""Routes: the lattice, goals, routes back to a path, reversing."""

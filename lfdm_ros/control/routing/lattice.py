@@ -106,7 +106,7 @@ def search(field: np.ndarray, parts: int, deviation: np.ndarray, lengths: np.nda
 RINGS = ((0.5, 1.5), (1.0, 0.6), (2.0, 0.25))
 MARGIN_TOLERANCE, LONGEST_PART = 0.1, 2.0
 SAMPLES_PER_STATION = 16  # samples of the finished path a station
-_ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `routing_native.search`
+_ARGUMENTS = (POINTER, INTEGER, *[POINTER] * 4, INTEGER, *[POINTER] * 2, *[INTEGER] * 3)  # of `lattice_native.search`
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Lattice:
         self._costs = np.empty((self._most + 1, slopes + 2 * MAX_SLOPE_CHANGE, width + 2 * pad), np.float32)
         self._inner = self._costs[:, MAX_SLOPE_CHANGE:MAX_SLOPE_CHANGE + slopes, pad:pad + width]
         self._rows = np.empty((2, width), np.float32)
-        self._search = native("lfdm_ros.control.routing.routing_native", _ARGUMENTS, INTEGER, ("lfdm_ros.control.routing.lattice",),
+        self._search = native("lfdm_ros.control.routing.lattice_native", _ARGUMENTS, INTEGER, ("lfdm_ros.control.routing.lattice",),
                               "search")
         self._smoothers = {n: _smoother(n) for n in range(1, self._most + 1)}
 

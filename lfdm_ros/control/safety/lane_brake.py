@@ -137,8 +137,9 @@ class LaneBrake:
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
         slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
-        heading = float(x[self._at[2]])
-        comes = bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
+        def comes() -> bool:
+            heading = float(x[self._at[2]])
+            return bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
 
         def free(evasion: Curve, reserve: float = 0.0, max_braking: float = slowly) -> bool:
             return self._stop(unbraked, evasion, reserve=reserve, max_braking=max_braking, reach=length).free
@@ -150,7 +151,7 @@ class LaneBrake:
         def beside(evasion: Curve) -> LaneStop:
             self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
             # Traffic that crosses may turn back: full braking if the way stays free. Oncoming traffic would hit a vehicle that stops early.
-            hard = not comes and free(evasion, max_braking=math.inf)
+            hard = not comes() and free(evasion, max_braking=math.inf)
             return self._along(BESIDE, evasion, x, math.inf if hard else slowly)
 
         # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return.
@@ -182,13 +183,12 @@ class LaneBrake:
         sides = sorted((at - from_middle for at in PLACES), key=abs)
         ways = [curve.shifted(side, 0.0, length) for side in sides
                 if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
-        # Leave the corridor only for oncoming obstacles, which braking does not avoid.
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
         for evasion, reserve in ((evasion, reserve) for reserve in (PASSING_MARGIN, 0.0) for evasion in ways):
             if free(evasion, reserve):
                 if inside(evasion):
                     return beside(evasion)
-                if comes:
+                if comes():  # leave the corridor only for oncoming obstacles, which braking does not avoid
                     last = last or evasion
         if last is not None:
             return beside(last)
