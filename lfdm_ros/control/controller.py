@@ -22,7 +22,8 @@ from lfdm_ros.control.prediction import STANDING, Measured, PlanarState, Predict
 from lfdm_ros.control.routing.lattice import LatticeSettings
 from lfdm_ros.control.routing.manoeuvring import FULL_PULL, Manoeuvring, SteeredAxles
 from lfdm_ros.control.routing.navigator import Assignment, Navigator
-from lfdm_ros.control.routing.routes import Reference, RelevantObstacles
+from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.routing.traffic import RelevantObstacles
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.stops import Stops
 from lfdm_ros.control.settings import SETTINGS, Settings

@@ -16,7 +16,7 @@ from lfdm_ros.bounds import MALFORMED, NOT_FINITE, STAMP, Refusals, Refused, req
 from lfdm_ros.control.limits import LimitTable
 from lfdm_ros.control.plan import Plan
 from lfdm_ros.control.prediction import REQUIRED, Measured
-from lfdm_ros.control.routing.routes import follows
+from lfdm_ros.control.routing.traffic import follows
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
 from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite

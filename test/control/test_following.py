@@ -6,7 +6,8 @@ import pytest
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.prediction import Measured
-from lfdm_ros.control.routing.routes import FALLING_BACK, FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, Reference, RelevantObstacles
+from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.routing.traffic import FALLING_BACK, FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, RelevantObstacles
 from lfdm_ros.control.settings import Settings
 from lfdm_ros.engine.closed_loop import PlantSettings, drive
 from lfdm_ros.perception.obstacles import Obstacles

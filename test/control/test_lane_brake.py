@@ -9,7 +9,8 @@ import pytest
 from lfdm_ros.control.controller import Controller
 from lfdm_ros.control.cycle import CycleOutcome
 from lfdm_ros.control.plan import Plan
-from lfdm_ros.control.routing.routes import Reference, along_lane
+from lfdm_ros.control.routing.routes import Reference
+from lfdm_ros.control.routing.traffic import along_lane
 from lfdm_ros.control.safety.guard import Guard
 from lfdm_ros.control.safety.lane_brake import BESIDE, IN_LANE, LEAVING_LANE, LaneBrake
 from lfdm_ros.control.safety.stops import Stops

@@ -80,11 +80,12 @@ class _Moment:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, and the time since which a
-    stop has been free there [s]."""
+    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, the deceleration that ends
+    there [m/s^2], and the time since which a stop has been free at the original offset [s]."""
 
     evasion: Curve
     before: float
+    slowly: float
     free_since: float = math.inf
 
 
@@ -135,7 +136,8 @@ class LaneBrake:
         # With less than full braking and a larger margin, so as not to wait for the last moment.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
-        slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
+        # By which the vehicle gets as far as a place beside the way, and no further.
+        slowly = float(x[self._vx]) ** 2 / (2.0 * length) if self._place is None else self._place.slowly
 
         def comes() -> bool:
             heading = float(x[self._at[2]])
@@ -149,7 +151,7 @@ class LaneBrake:
             return bool(out.max() <= out[0])
 
         def beside(evasion: Curve) -> LaneStop:
-            self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
+            self._place = _Place(evasion, from_middle, slowly) if self._place is None else replace(self._place, evasion=evasion)
             # Traffic that crosses may turn back: full braking if the way stays free. Oncoming traffic would hit a vehicle that stops early.
             hard = not comes() and free(evasion, max_braking=math.inf)
             return self._along(BESIDE, evasion, x, math.inf if hard else slowly)
@@ -181,14 +183,18 @@ class LaneBrake:
         last = None if place is None else place.evasion  # an obstacle that appears larger does not change the place
         # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
         sides = sorted((at - from_middle for at in PLACES), key=abs)
-        ways = [curve.shifted(side, 0.0, length) for side in sides
-                if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
+        coming = comes()
+        sides = [side for side in sides
+                 if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
-        for evasion, reserve in ((evasion, reserve) for reserve in (PASSING_MARGIN, 0.0) for evasion in ways):
+        # Oncoming traffic evades to its side too: first the places on the vehicle's side of the road.
+        order = sorted(((side, reserve) for reserve in (PASSING_MARGIN, 0.0) for side in sides), key=lambda at: coming and at[0] > 0.0)
+        for side, reserve in order:
+            evasion = curve.shifted(side, 0.0, length)
             if free(evasion, reserve):
                 if inside(evasion):
                     return beside(evasion)
-                if comes():  # leave the corridor only for oncoming obstacles, which braking does not avoid
+                if coming:  # leave the corridor only for oncoming obstacles, which braking does not avoid
                     last = last or evasion
         if last is not None:
             return beside(last)
