@@ -305,7 +305,8 @@ class Controller:
             self._command, command, self._rates, s.period, (-1.0, -s.largest_brake), (1.0, s.largest_throttle))
         self._prediction.sent(now, steering, pedal, self._reverse)
         throttle = max(pedal, 0.0)
-        return dataclasses.replace(cycle, command=(steering, -throttle if self._reverse else throttle, max(-pedal, 0.0)))
+        return dataclasses.replace(cycle, command=(steering, -throttle if self._reverse else throttle, max(-pedal, 0.0)),
+                                   obstacles=len(self._relevant.detected.radii))
 
     # -- The way ------------------------------------------------------------------------------------------------------
 

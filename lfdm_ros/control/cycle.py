@@ -44,7 +44,7 @@ class Cycle:
     blocked route or missing stop. cold_start: there was no plan to start from. done: the goal or the path's end is reached. seconds:
     wall-clock time. residual: largest violation of the linearised dynamics and bounds by the solver. cost_terms: by name, penalties of
     violated constraints among them. active, violated: names of constraints. age: of the state [s]; delay: bridged by prediction [s].
-    plan: in force; in a BRAKING cycle that of its stop. route: route to the goal, or the path.
+    plan: in force; in a BRAKING cycle that of its stop. route: route to the goal, or the path. obstacles: number of detected ones.
     """
 
     command: tuple[float, float, float]
@@ -66,6 +66,7 @@ class Cycle:
     plan: Plan | None = None
     route: Path | None = None
     remaining: float = math.inf  # [m] to the goal or the path's end
+    obstacles: int = 0
 
 
 class Driver(Protocol):

@@ -63,6 +63,8 @@ class Settings(CommandLimits):
     sight_braking: float = setting(5.0, "m/s^2", "deceleration of a stop within sight", 0.1, 20.0, live=True)
     hidden_speed: float = setting(0.0, "m/s", "assumed speed of traffic that obstacles beside a path may hide: 1.5 for pedestrians, 5 for "
                                               "cyclists, more for cars; 0: as the scenario says", 0.0, 30.0, live=True)
+    traffic_side: str = setting("right", "", "side of the road on which traffic keeps; evasions before oncoming traffic try it first",
+                                choices=("right", "left"), live=True)
     path_lateral_acceleration: float = setting(4.0, "m/s^2", "lateral acceleration of the reference speed in bends", 0.1, 20.0, live=True)
     path_acceleration: float = setting(3.0, "m/s^2", "acceleration of the reference speed along the path", 0.1, 20.0, live=True)
     path_braking: float = setting(3.5, "m/s^2", "deceleration of the reference speed along the path", 0.1, 20.0, live=True)

@@ -63,7 +63,8 @@ def ending(run: Mapping[str, Any]) -> str:
     if run["collision"] and not run["cycles"]:
         return f"hit at the start: {run['collision']}"
     if run["collision"]:
-        hit = "hit from behind by" if run.get("from_behind") else "hit"
+        stood = run["stands"] and run["impact"] > STANDING
+        hit = "hit from behind by" if run.get("from_behind") else "stands, and is hit by" if stood else "hit"
         return f"{hit} {run['collision']} at {run['impact']:.1f} m/s after {run['seconds']:.1f} s{marks}"
     if run["diverged"]:
         return f"diverged after {run['seconds']:.1f} s{marks}"

@@ -1,5 +1,6 @@
 """A closed-loop drive without a graph, recorded with the topics of a run on the graph."""
 
+import math
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class DriveBag:
         self._writer = BagWriter(path, recording=scenario.name)
         self._scenario, self._vehicle = scenario, vehicle
         self._cycles: list[tuple[Cycle, Scan | None]] = []
+        self._scanned = math.nan  # stamp of the last scan [s]
 
     def note(self, time: float, cycle: Cycle, scan: Scan | None) -> None:
         """Records a cycle and its scan; for `drive`."""
@@ -59,6 +61,7 @@ class DriveBag:
 
     def _write_cycle(self, time_ns: int, begin_ns: int, plans: PlanMessages, cycle: Cycle, scan: Scan | None) -> None:
         if scan is not None:
+            self._scanned = scan.stamp - 1e-9 * begin_ns
             self._write(time_ns, "scan", scan_message(scan, round(1e9 * scan.stamp) - begin_ns, LIDAR_FRAME, 0.0))
         if cycle.plan is not None:
             plan = plans.fill_plan(begin_ns + time_ns, ODOM_FRAME, cycle.plan)
@@ -69,6 +72,7 @@ class DriveBag:
         self._write(time_ns, "control/command", command)
         status = plans.fill_cycle(time_ns, ODOM_FRAME, cycle, float(cycle.seconds))
         status.reason, status.task, status.distance_to_go = cycle.reason, f"scenario {self._scenario.name}", float(cycle.remaining)
+        status.scan_age = 1e-9 * time_ns - self._scanned
         self._write(time_ns, "autonomy/status", status)
 
     def _task(self) -> MarkerArray:

@@ -190,7 +190,6 @@ class PlanMessages:
         status.reason, status.task = reason(cycle, pilot), pilot.task.name
         status.speed_limit, status.progress, status.distance_to_go = _progress(pilot.task, cycle.remaining)
         status.scan_age = pilot.scan_age(decision.time_ns)
-        status.obstacles = 0 if pilot.obstacles is None else len(pilot.obstacles.radii)
         status.posterior_version, status.inputs_refused = posterior_version, pilot.refusals.total
         return status
 
@@ -206,7 +205,7 @@ class PlanMessages:
         status.cost_names = list(cycle.cost_terms)
         status.cost_terms = array("d", cycle.cost_terms.values())
         status.active_constraints, status.violated_constraints = list(cycle.active), list(cycle.violated)
-        status.state_age, status.delay = float(cycle.age), float(cycle.delay)
+        status.state_age, status.delay, status.obstacles = float(cycle.age), float(cycle.delay), cycle.obstacles
         return status
 
     def fill_plan(self, time_ns: int, frame: str, plan: Plan) -> PlanMessage:

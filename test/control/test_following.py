@@ -50,7 +50,9 @@ def test_the_vehicle_stops_behind_a_leader_that_brakes_harder(gap: float, leader
 def test_only_what_drives_ahead_in_the_lane_the_same_way_counts() -> None:
     assert speed_behind((40.0, 0.0, 1.0, -8.0, 0.0)) == np.inf  # comes
     assert speed_behind((40.0, 0.0, 1.0, 1.0, 6.0)) == np.inf  # crosses
-    assert speed_behind((40.0, 0.0, 1.0, 2.0, 0.0)) == np.inf  # so slow that it may be passed
+    assert speed_behind((40.0, 0.0, 1.0, 0.9, 0.0)) == np.inf  # so slow that it may be passed
+    assert speed_behind((40.0, 0.0, 1.0, 2.0, 1.5)) == np.inf  # leaves the lane
+    assert speed_behind((24.0, 0.0, 1.0, 2.0, 0.0)) < 3.0
     assert speed_behind((40.0, 3.5, 1.0, 8.0, 0.0)) == np.inf  # in the lane beside it
     assert speed_behind((15.0, 0.0, 1.0, 8.0, 0.0)) == np.inf  # behind
     assert speed_behind((40.0, 0.0, 1.0, 8.0, 0.0), lane=Reference(PATH, LANE.speeds, 15.0)) == np.inf  # no lane is known
@@ -95,3 +97,18 @@ def test_a_slow_car_is_followed_steadily(seed: int) -> None:
     speed, pedal = run.column("vx")[steady], run.commands[steady, 1] - run.commands[steady, 2]
     assert np.abs(speed - np.where(run.times[steady] < 15.0, 5.0, 6.0)).max() < 0.5
     assert np.abs(np.diff(pedal)).max() < 0.1 and np.ptp(pedal) < 0.25
+
+
+def test_a_tractor_is_followed_where_cars_come() -> None:
+    """The first car is hidden behind it until the vehicle would be beside it."""
+    def at(x: float, y: float, length: float, width: float, vx: float, name: str) -> Polygon:
+        corners = 0.5 * np.array([[-length, -width], [length, -width], [length, width], [-length, width]])
+        return Polygon(corners + [x, y], vx=vx, name=name)
+
+    vehicle = load_vehicle("hmmwv")
+    world = World((at(35.0, 0.0, 5.0, 2.3, 1.5, "tractor"), *(at(130.0 + 60.0 * k, 3.5, 4.4, 1.8, -8.0, f"car {k + 1}") for k in range(3))))
+    scenario = Scenario("tractor", Pose(speed=10.0), None, 20.0, world, None, np.array([[0.0, 0.0], [260.0, 0.0]]), 10.0,
+                        np.array([[0.0, 5.2, 2.0], [260.0, 5.2, 2.0]]))
+    run = drive(vehicle, scenario, Controller(vehicle, Settings(time_budget=0.0)), PlantSettings("eighteen_dof", seed=1))
+    assert not run.collisions and np.abs(run.column("y")).max() < 0.5
+    assert run.column("vx")[-1] == pytest.approx(1.5, abs=0.3)

@@ -118,6 +118,17 @@ def test_an_evasion_brakes_hard_before_crossing_traffic_and_reaches_its_place_be
     assert comes.max_braking < 4.0 and crosses.max_braking == math.inf and crosses.command[1] < -0.4
 
 
+@pytest.mark.parametrize(("side", "left"), [("right", -1.0), ("left", 1.0)])
+def test_an_evasion_before_oncoming_traffic_goes_to_the_verge_and_ends_there(side, left):
+    """There is as much room on both sides, and it is nearer on the other one."""
+    brake, road = LaneBrake(replace(SETTINGS, traffic_side=side), STOPS, PLACE), lane(4.25, 4.25)
+    first, later = (brake.decide(plan(speed), (0.0, 0.0), (0.0, 0.0), at, moving(speed, x=x),
+                                 seen((80.0 - 8.0 * at, 0.3 * left, 0.9, -8.0, 0.0)), road, MARGIN)
+                    for at, x, speed in ((0.0, 0.0, 10.0), (0.4, 3.5, 8.5)))
+    assert first.reason == later.reason == BESIDE and left * first.curve.y[-1] > 2.0
+    assert later.max_braking == first.max_braking  # with less it would creep on at the place
+
+
 def test_a_place_outside_of_the_corridor_is_given_up_for_one_inside():
     brake, corridor = LaneBrake(SETTINGS, STOPS, PLACE), lane(1.75, 4.25)
     ends = [brake.decide(plan(10.0), (0.0, 0.0), (0.0, 0.0), at, moving(10.0), seen((60.0, 0.3, radius, -8.0, 0.0)), corridor,

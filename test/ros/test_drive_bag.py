@@ -41,6 +41,8 @@ def test_a_recorded_drive_is_played_as_it_was(tmp_path: Path) -> None:
     assert replay.duration == pytest.approx(found.times[-1]) and len(replay.tracks["world"].messages) > 10  # it moves
     last = np.frombuffer(replay.tracks[PLAN].messages[-1][16:], "<f4").reshape(2, 3)
     np.testing.assert_allclose(last[:, 1:], [[1.0, 5.0], [1.0, 6.0]])
+    ages = read_series(tmp_path / "bag", "autonomy/status", ("scan_age",))
+    assert (ages.values[1:] >= 0.0).all() and ages.values.max() == pytest.approx(0.1 - 0.02, abs=0.021)
     plans = read_series(tmp_path / "bag", "control/command", ("throttle",))
     assert (plans.values == 0.3).all()
     with pytest.raises(InputError, match="exists already"):

@@ -160,6 +160,11 @@ def test_lane_changes_are_tabulated_and_drawn():
     assert over_speed.lines[1].get_xydata().tolist() == [[10.0, 0.2]]
 
 
+def test_a_vehicle_that_stood_is_hit():
+    assert ending(result(collision="car", impact=9.0, stands=True)).startswith("stands, and is hit by car at 9.0 m/s")
+    assert ending(result(collision="wall", impact=0.4, stands=True)).startswith("hit wall at 0.4 m/s")
+
+
 def test_times_of_cycles_are_those_of_all_runs():
     hit = result(cycle_us=[], cycles=0, cycle_ms=None, collision="rock", largest_error=None)
     assert tables.cycle_times([hit]) is None and ending(hit) == "hit at the start: rock"

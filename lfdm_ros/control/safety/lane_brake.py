@@ -188,7 +188,8 @@ class LaneBrake:
                  if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
         # Oncoming traffic evades to its side too: first the places on the vehicle's side of the road.
-        order = sorted(((side, reserve) for reserve in (PASSING_MARGIN, 0.0) for side in sides), key=lambda at: coming and at[0] > 0.0)
+        left = 1.0 if self._settings.traffic_side == "left" else -1.0
+        order = sorted(((side, reserve) for reserve in (PASSING_MARGIN, 0.0) for side in sides), key=lambda at: coming and left * at[0] < 0.0)
         for side, reserve in order:
             evasion = curve.shifted(side, 0.0, length)
             if free(evasion, reserve):
