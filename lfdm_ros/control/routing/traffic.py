@@ -65,7 +65,7 @@ def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
 # Following preceding traffic: distance at standstill [m], time gap [s], deceleration of the traffic [m/s^2], and largest speed difference
 # for falling back [m/s]; the lane brake handles the rest.
 FOLLOWING_GAP, FOLLOWING_TIME, LEADER_BRAKING, FALLING_BACK = 2.0, 0.5, 6.0, 2.0
-IS_FOLLOWED = 1.0  # [m/s] along the lane, above which what drives ahead in it is followed; slower obstacles are passed
+FOLLOWED_FROM = 1.0  # [m/s] along the lane; slower obstacles are passed
 # So near to the path's middle a vehicle keeps its lane: who follows there has to keep clear of it [m].
 KEEPS_LANE = 0.5
 BACKWARDS = -0.1  # [m/s] below which a vehicle reverses
@@ -145,7 +145,7 @@ class RelevantObstacles:
         if len(in_path):
             along = speeds_along(detected, s, reference.path)[in_path]
             speed = np.hypot(*detected.velocities[in_path].T)
-            leads = along > np.where(speed > DRIVES, DRIVES, np.maximum(IS_FOLLOWED, ALONG * speed))
+            leads = along > np.where(speed > DRIVES, DRIVES, np.maximum(FOLLOWED_FROM, ALONG * speed))
             self._leaders = np.array([s[in_path] - detected.radii[in_path], along])[:, leads]
         left, right = reference.room_at(s)
         inside = (e - detected.radii < left - CORRIDOR_OVERLAP) & (e + detected.radii > CORRIDOR_OVERLAP - right)

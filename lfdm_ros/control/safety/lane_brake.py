@@ -182,15 +182,13 @@ class LaneBrake:
             return self._along(IN_LANE, curve, x)
         last = None if place is None else place.evasion  # an obstacle that appears larger does not change the place
         # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
-        sides = sorted((at - from_middle for at in PLACES), key=abs)
-        coming = comes()
-        sides = [side for side in sides
+        sides = [side for side in sorted((at - from_middle for at in PLACES), key=abs)
                  if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
-        # Oncoming traffic evades to its side too: first the places on the vehicle's side of the road.
-        left = 1.0 if self._settings.traffic_side == "left" else -1.0
-        order = sorted(((side, reserve) for reserve in (PASSING_MARGIN, 0.0) for side in sides), key=lambda at: coming and left * at[0] < 0.0)
-        for side, reserve in order:
+        ways = [(side, reserve) for reserve in (PASSING_MARGIN, 0.0) for side in sides]
+        coming, left = comes(), 1.0 if self._settings.traffic_side == "left" else -1.0
+        # Oncoming traffic returns to its own side: first the places on the vehicle's.
+        for side, reserve in sorted(ways, key=lambda way: coming and left * way[0] < 0.0):
             evasion = curve.shifted(side, 0.0, length)
             if free(evasion, reserve):
                 if inside(evasion):
