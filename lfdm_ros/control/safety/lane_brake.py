@@ -80,12 +80,11 @@ class _Moment:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, the deceleration that ends
-    there [m/s^2], and the time since which a stop has been free at the original offset [s]."""
+    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, and the time since which a
+    stop has been free there [s]."""
 
     evasion: Curve
     before: float
-    slowly: float
     free_since: float = math.inf
 
 
@@ -136,8 +135,7 @@ class LaneBrake:
         # With less than full braking and a larger margin, so as not to wait for the last moment.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
         length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
-        # By which the vehicle gets as far as a place beside the way, and no further.
-        slowly = float(x[self._vx]) ** 2 / (2.0 * length) if self._place is None else self._place.slowly
+        slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
 
         def comes() -> bool:
             heading = float(x[self._at[2]])
@@ -151,7 +149,7 @@ class LaneBrake:
             return bool(out.max() <= out[0])
 
         def beside(evasion: Curve) -> LaneStop:
-            self._place = _Place(evasion, from_middle, slowly) if self._place is None else replace(self._place, evasion=evasion)
+            self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
             # Traffic that crosses may turn back: full braking if the way stays free. Oncoming traffic would hit a vehicle that stops early.
             hard = not comes() and free(evasion, max_braking=math.inf)
             return self._along(BESIDE, evasion, x, math.inf if hard else slowly)
