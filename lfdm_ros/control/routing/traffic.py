@@ -24,6 +24,13 @@ STEP_IN = 0.5  # [m] outside of a corridor from which a pedestrian can step in
 CORRIDOR_OVERLAP = 0.3  # [m] by which an obstacle inside a corridor reaches into it
 
 
+def speeds_along(velocities: np.ndarray, s: np.ndarray, path: Path) -> np.ndarray:
+    """Returns the components along a path of velocities (n, 2) [m/s] at s (n,) [m] of it: (n,)."""
+    course = path.at(s)[2]
+    along: np.ndarray = velocities[:, 0] * np.cos(course) + velocities[:, 1] * np.sin(course)
+    return along
+
+
 def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
     """Returns the obstacles with traffic along the lane of a corridor turning as the lane does. Oncoming traffic follows it despite a
     lateral velocity within noise, since distant sides are sparsely measured. Traffic in the same direction keeps its lateral velocity: it
@@ -33,8 +40,7 @@ def along_lane(obstacles: Obstacles, reference: Reference) -> Obstacles:
         return obstacles
     path, velocity = reference.path, obstacles.velocities[drives]
     s, e = path.project(*obstacles.centres[drives].T)
-    course, speed = path.at(s)[2], np.hypot(*velocity.T)
-    comes = velocity[:, 0] * np.cos(course) + velocity[:, 1] * np.sin(course) < 0.0
+    speed, comes = np.hypot(*velocity.T), speeds_along(velocity, s, path) < 0.0
     # Arc of the lane through three places: here, after half of the time, and at its end.
     stations = s + np.array([0.0, 0.5, 1.0])[:, None] * LANE_TIME * np.where(comes, -speed, speed)
     x, y, course, _ = path.at(stations)
@@ -75,20 +81,13 @@ def follows(detected: Obstacles, s: np.ndarray, e: np.ndarray, path: Path, own: 
     """Marks the obstacles (n,), at s, e (n,) [m] of the path, that drive along it behind the vehicle, in its track, and have to keep clear
     of it: it keeps its lane, or they could still stop behind it, should it brake as hard as they may. A vehicle that reverses has to keep
     clear itself. own: the vehicle's state."""
-    along = speeds_along(detected, s, path)
+    along = speeds_along(detected.velocities, s, path)
     here = PlanarState.of(own)
     (station,), (aside,) = path.project(np.array([here.x]), np.array([here.y]))
     gap = station - outline.rear - s - detected.radii - (own.time - detected.time) * along
     needed = FOLLOWING_TIME * along + 0.5 * (along**2 - here.vx**2) / LEADER_BRAKING
     in_track = (here.vx > BACKWARDS) & (along > DRIVES) & (gap > 0.0) & (np.abs(e - aside) - detected.radii < outline.half_width)
     return np.asarray(in_track & ((abs(aside) < KEEPS_LANE) | (gap > needed)))
-
-
-def speeds_along(obstacles: Obstacles, s: np.ndarray, path: Path) -> np.ndarray:
-    """Returns the velocities of obstacles at s (n,) [m] of a path along it (n,) [m/s]."""
-    course = path.at(s)[2]
-    along: np.ndarray = obstacles.velocities[:, 0] * np.cos(course) + obstacles.velocities[:, 1] * np.sin(course)
-    return along
 
 
 class RelevantObstacles:
@@ -143,8 +142,8 @@ class RelevantObstacles:
         s, e = reference.path.project(detected.centres[:, 0], detected.centres[:, 1])
         in_path = np.flatnonzero(detected.moving & (np.abs(e) - detected.radii < self.outline.half_width))
         if len(in_path):
-            along = speeds_along(detected, s, reference.path)[in_path]
-            speed = np.hypot(*detected.velocities[in_path].T)
+            velocities = detected.velocities[in_path]
+            along, speed = speeds_along(velocities, s[in_path], reference.path), np.hypot(*velocities.T)
             leads = along > np.where(speed > DRIVES, DRIVES, np.maximum(FOLLOWED_FROM, ALONG * speed))
             self._leaders = np.array([s[in_path] - detected.radii[in_path], along])[:, leads]
         left, right = reference.room_at(s)

@@ -180,14 +180,13 @@ class LaneBrake:
             return self._along(IN_LANE, curve, x)
         last = None if place is None else place.evasion  # an obstacle that appears larger does not change the place
         # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
-        sides = [side for side in sorted((at - from_middle for at in PLACES), key=abs)
-                 if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
+        shifted = [(side, curve.shifted(side, 0.0, length)) for side in sorted((at - from_middle for at in PLACES), key=abs)
+                   if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
-        ways = [(side, reserve) for reserve in (PASSING_MARGIN, 0.0) for side in sides]
+        ways = [(side, evasion, reserve) for reserve in (PASSING_MARGIN, 0.0) for side, evasion in shifted]
         coming, left = comes(), 1.0 if self._settings.traffic_side == "left" else -1.0
         # Oncoming traffic returns to its own side: first the places on the vehicle's.
-        for side, reserve in sorted(ways, key=lambda way: coming and left * way[0] < 0.0):
-            evasion = curve.shifted(side, 0.0, length)
+        for _, evasion, reserve in sorted(ways, key=lambda way: coming and left * way[0] < 0.0):
             if free(evasion, reserve):
                 if inside(evasion):
                     return beside(evasion)
