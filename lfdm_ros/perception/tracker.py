@@ -44,7 +44,8 @@ class TrackerSettings(GroupingSettings):
     static_memory: float = setting(4.0, "s", "time for which undetected static obstacles are kept", 0.0, 1e4)
     moving_memory: float = setting(1.0, "s", "time for which undetected moving obstacles are kept", 0.0, 1e4)
     hidden_memory: float = setting(5.0, "s", "the same while they are occluded", 0.0, 1e4)
-    doubtful_memory: float = setting(0.5, "s", "time for which undetected unconfirmed obstacles are kept", 0.0, 1e4)
+    doubtful_memory: float = setting(0.5, "s", "time for which undetected obstacles are kept that are unconfirmed, or move after few "
+                                                "detections", 0.0, 1e4)
     radar_range_sd: float = setting(0.1, "m", "standard deviation of a radar's range", 1e-4, 10.0)
     radar_azimuth_sd: float = setting(0.0052, "rad", "standard deviation of a radar's azimuth", 1e-5, 0.5)
     radar_doppler_sd: float = setting(0.1, "m/s", "standard deviation of a radar's radial velocity", 1e-4, 10.0)
@@ -751,7 +752,9 @@ def _retained(tracks: np.ndarray, matched: np.ndarray, circles: Circles, scan: S
     follows = ~link & (_mean_variance(t, 2) < _MAX_OCCLUDED_SPEED_SD**2)
     follows |= link & np.isin(t[_T.THING], t[_T.THING, follows])
     memory = np.where(moving, np.where(hidden & follows, st.hidden_memory, st.moving_memory), st.static_memory)
-    memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still, st.doubtful_memory, memory)
+    # A part of a moving body, detected apart from it a few times, has its motion from there.
+    few = ~link & moving & (t[_T.SIGHTINGS] <= _NEW_SIGHTINGS)
+    memory = np.where((t[_T.DOUBTFUL] > 0.0) | frame & still | few, st.doubtful_memory, memory)
     x, y, cos, sin = vehicle
     behind = (t[_T.CX] - x) * cos + (t[_T.CY] - y) * sin < -st.passed
     forgotten = scan.stamp - t[_T.LAST_DETECTED] > memory + 1e-9

@@ -126,6 +126,47 @@ def test_an_evasion_before_oncoming_traffic_goes_to_the_verge(side, left):
     assert evasion.reason == BESIDE and left * evasion.curve.y[-1] > 2.0
 
 
+def decide_again(*steps, road, before=0.0):
+    """Decides on an evasion at 10 m/s and an offset, and then at each step of time, speed, offset and obstacles."""
+    brake, stops = LaneBrake(SETTINGS, STOPS, PLACE), []
+    for at, speed, aside, obstacles in ((0.0, 10.0, before, seen((80.0, before, 0.9, -14.0, 0.0))), *steps):
+        drives = replace(plan(speed), states=np.array([moving(speed, x=speed * t, y=aside) for t in np.arange(41) * 0.1]))
+        stops.append(brake.decide(drives, (0.0, 0.0), (0.0, 0.0), at, moving(speed, y=aside), replace(obstacles, time=at), road, MARGIN))
+    assert stops[0].reason == BESIDE
+    return stops[1:]
+
+
+def test_an_evasion_ends_behind_a_vehicle_that_drives_on_ahead():
+    tractor = seen((9.0, 0.0, 1.2, 1.5, 0.0))
+    steps = decide_again(*((at, 1.2, 0.3, tractor) for at in (0.1, 0.3, 0.7)), road=lane(5.2, 3.0))
+    assert steps[0].reason == steps[1].reason == BESIDE and steps[2] is None
+
+
+def test_an_evasion_ends_where_it_has_led_to_the_middle_of_the_lane():
+    """What comes in the other lane would hit the vehicle at its offset before."""
+    other_lane = seen((60.0, 3.5, 0.9, -6.0, 0.0))
+    for aside, ends in ((1.7, False), (0.1, True)):
+        steps = decide_again(*((at, 0.5, aside, other_lane) for at in (0.1, 0.3, 0.7)), road=lane(5.2, 3.0), before=1.7)
+        assert steps[1].reason == BESIDE and (steps[-1] is None) == ends
+
+
+def test_an_evasion_turns_back_before_a_car_that_comes_to_its_side():
+    """It may drive along the lane from there on, where the vehicle has gone."""
+    (back,) = decide_again((0.1, 6.0, 3.0, seen((40.0, 2.4, 0.9, -14.0, 1.0))), road=lane(5.2, 3.0))
+    assert back.reason == BESIDE and back.curve.y[-1] < 0.5 and back.max_braking < 1.0
+
+
+def test_a_car_that_comes_in_the_lane_and_returns_to_its_own_is_not_hit():
+    speed, begins = 14.0, 2.4
+    path = np.array([[0.0, 0.0], [150.0, 0.0]])
+    corners = np.array([[-2.2, -0.9], [2.2, -0.9], [2.2, 0.9], [-2.2, 0.9]]) + [46.0 + 4.6 * speed, 0.1]
+    car = Polygon(corners, vx=-speed, name="car", steps=(MotionStep(begins, -speed, 3.4 / 1.2), MotionStep(begins + 1.2, -speed, 0.0)))
+    corridor = np.array([[0.0, 5.2, 3.0], [150.0, 5.2, 3.0]])
+    scenario = Scenario("returns", Pose(speed=10.0), None, 45.0, World((car,)), None, path, 10.0, corridor)
+    run = drive(HMMWV, scenario, Controller(HMMWV, SETTINGS), PlantSettings("eighteen_dof", seed=1), patience=8.0)
+    assert not run.collisions and run.outside < 0.05 and np.isfinite(run.reached)
+
+
 def test_a_place_outside_of_the_corridor_is_given_up_for_one_inside():
     brake, corridor = LaneBrake(SETTINGS, STOPS, PLACE), lane(1.75, 4.25)
     ends = [brake.decide(plan(10.0), (0.0, 0.0), (0.0, 0.0), at, moving(10.0), seen((60.0, 0.3, radius, -8.0, 0.0)), corridor,

@@ -466,6 +466,16 @@ def test_occluded_static_thing_is_kept_and_a_moving_one_goes_on_while_it_is_hidd
     assert np.any(history[23].centres[:, 0] > 15.0) and not np.any(history[28].centres[:, 0] > 15.0)
 
 
+def test_a_part_of_a_moving_thing_that_showed_a_few_times_is_not_kept_as_long_as_the_thing():
+    tracker, counts = ObstacleTracker(), []
+    for k in range(30):
+        world = World((Circle(20.0, -4.0, 1.0, 0.0, 3.0),) + (Circle(20.0, -2.6, 0.15, 0.0, 3.0),) * (12 <= k < 15)
+                      + (box(8.0, 0.0, 0.5, 8.0),) * (k >= 15))
+        tracker.update(Lidar(world, LidarSettings(), seed=3).scan(0.1 * k, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
+        counts.append(int((tracker.obstacles().centres[:, 0] > 15.0).sum()))
+    assert counts[11] == 1 and counts[14] == counts[18] == 2 and counts[21:] == [1] * 9
+
+
 def test_what_goes_out_of_sight_behind_something_does_not_seem_to_slow_down():
     """A car that crosses at 9 m/s, of which less and less is seen."""
     house = box(22.0, 0.0, 10.0, 12.0)

@@ -42,6 +42,9 @@ LEAVING, LEAVING_TIME = 0.15, 2.5
 PLACES, LEAST_SHIFT = (-3.5, -3.0, -2.5, -2.0, -1.5, -1.0, 0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5), 0.3
 # Time for which a stop at the original place must be free until the vehicle gives up its evasion [s].
 GOING_BACK = 0.5
+# Shares of an oncoming obstacle's motion across the lane that it may keep, and smallest such motion [m/s]; share of an evasion's braking on
+# the way back before it.
+STRAIGHTENING, LEAST_ACROSS, RETURNING = np.array([[0.0], [1.0 / 3.0], [2.0 / 3.0]]), 0.5, 1.0 / 3.0
 # Stop in the lane: deceleration for the length of its curve [m/s^2], additional length [m]; distance from the edges [m].
 MIN_FULL_BRAKING, LANE_MORE, LANE_EDGE = 2.0, 15.0, 0.05
 
@@ -80,11 +83,12 @@ class _Moment:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, and the time since which a
-    stop has been free there [s]."""
+    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, the share of its braking, and
+    the time since which a stop has been free at the original offset [s]."""
 
     evasion: Curve
     before: float
+    share: float = 1.0
     free_since: float = math.inf
 
 
@@ -130,6 +134,14 @@ class LaneBrake:
         unbraked = _Moment(x, in_force, ahead, obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), margin)
         may = unbraked.obstacles.halting(self._meets(curve, unbraked.obstacles, margin), HALTING_BEGINS, HALTING)
         now = replace(unbraked, obstacles=may)
+        if self._place is not None and abs(from_middle) < abs(self._place.before):  # an evasion to the lane's middle, or across it
+            self._place = replace(self._place, before=from_middle)
+        back = 0.0 if self._place is None else self._place.before - from_middle
+        # Oncoming traffic that has come to the vehicle's side, too, may drive along the lane there.
+        straightening = replace(unbraked, obstacles=self._straightening(unbraked.obstacles, lane, -back))
+        comes_over = len(straightening.obstacles.radii) > len(unbraked.obstacles.radii)
+        if comes_over:
+            now = replace(now, obstacles=self._straightening(may, lane, -back))
         moving = may.where(may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii)))  # or has just moved
         gently = self._settings.sight_braking
         # With less than full braking and a larger margin, so as not to wait for the last moment.
@@ -142,29 +154,27 @@ class LaneBrake:
             return bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
 
         def free(evasion: Curve, reserve: float = 0.0, max_braking: float = slowly) -> bool:
-            return self._stop(unbraked, evasion, reserve=reserve, max_braking=max_braking, reach=length).free
+            return self._stop(straightening, evasion, reserve=reserve, max_braking=max_braking, reach=length).free
 
         def inside(evasion: Curve) -> bool:
             out = self._outside(lane, self._stops.driven(evasion, x, in_force, None, slowly, NOMINAL)[1])
             return bool(out.max() <= out[0])
 
-        def beside(evasion: Curve) -> LaneStop:
-            self._place = _Place(evasion, from_middle) if self._place is None else replace(self._place, evasion=evasion)
+        def beside(evasion: Curve, share: float) -> LaneStop:
+            self._place = replace(self._place or _Place(evasion, from_middle), evasion=evasion, share=share)
             # Traffic that crosses may turn back: full braking if the way stays free. Oncoming traffic would hit a vehicle that stops early.
             hard = not comes() and free(evasion, max_braking=math.inf)
-            return self._along(BESIDE, evasion, x, math.inf if hard else slowly)
+            return self._along(BESIDE, evasion, x, math.inf if hard else share * slowly)
 
         # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return.
         # A place outside of the corridor is kept only until one inside is free.
-        back = 0.0
         if self._place is not None:
-            back = self._place.before - from_middle
             there = self._stop(replace(now, obstacles=moving), curve.shifted(back, 0.0, length), None, RESERVE, gently, STILL_SPEED, length)
             self._place = replace(self._place, free_since=min(self._place.free_since, ahead) if there.free else math.inf)
             if ahead - self._place.free_since > GOING_BACK or (after.free and not obstacles.moving.any()):
                 self.forget()
-            elif inside(self._place.evasion) and free(self._place.evasion):
-                return beside(self._place.evasion)
+            elif inside(self._place.evasion) and free(self._place.evasion, max_braking=self._place.share * slowly):
+                return beside(self._place.evasion, self._place.share)
         place = self._place
         leaves = self._excursion(lane, plan, ahead) > LEAVING
         if place is None and not (obstacles.may_move | obstacles.tentative).any():
@@ -181,19 +191,20 @@ class LaneBrake:
         last = None if place is None else place.evasion  # an obstacle that appears larger does not change the place
         # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
         shifted = [(side, curve.shifted(side, 0.0, length)) for side in sorted((at - from_middle for at in PLACES), key=abs)
-                   if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0)]
+                   if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0 or comes_over)]
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
         ways = [(side, evasion, reserve) for reserve in (PASSING_MARGIN, 0.0) for side, evasion in shifted]
         coming, left = comes(), 1.0 if self._settings.traffic_side == "left" else -1.0
         # Oncoming traffic returns to its own side: first the places on the vehicle's.
-        for _, evasion, reserve in sorted(ways, key=lambda way: coming and left * way[0] < 0.0):
-            if free(evasion, reserve):
+        for side, evasion, reserve in sorted(ways, key=lambda way: coming and left * way[0] < 0.0):
+            share = RETURNING if side * back > 0.0 else 1.0
+            if free(evasion, reserve, share * slowly):
                 if inside(evasion):
-                    return beside(evasion)
+                    return beside(evasion, share)
                 if coming:  # leave the corridor only for oncoming obstacles, which braking does not avoid
                     last = last or evasion
         if last is not None:
-            return beside(last)
+            return beside(last, 1.0)
         return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None
 
     def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
@@ -222,12 +233,28 @@ class LaneBrake:
         if reach > 0.0:
             further = curve.nearest(*poses[-1, :2]) + math.ceil(reach / curve.spacing)
             # Preceding traffic has left that place when the vehicle gets there.
-            ends.append((curve.places[min(further, len(curve.places) - 1), :3], towards < HALTING_SPEED))
+            ends.append((curve.places[min(further, len(curve.places) - 1), :3],
+                         towards < min(max(float(x[self._vx]), STILL_SPEED), HALTING_SPEED)))
         for end, meets in ends:  # over so long a time the margin does not grow
             distance = self._stops.distances(np.broadcast_to(end, (len(later), 3)), later, ahead, fast, 0.0)
             if ((distance <= margin) & (later[:, None] <= until) & meets).any():
                 return replace(stop, free=False)
         return stop
+
+    def _straightening(self, obstacles: Obstacles, lane: DrivenLane, side: float) -> Obstacles:
+        """Returns obstacles, and oncoming ones that move to a side, above 0 the lane's left [m], again with less of that motion: they may
+        drive along the lane from any time on."""
+        if abs(side) < LEAST_SHIFT:
+            return obstacles
+        courses = lane.path.at(lane.path.project(*obstacles.centres.T)[0])[2]
+        (vx, vy), c, s = obstacles.velocities.T, np.cos(courses), np.sin(courses)
+        along, across = c * vx + s * vy, c * vy - s * vx
+        chosen = np.flatnonzero((along < -HALTING_SPEED) & (math.copysign(1.0, side) * across > LEAST_ACROSS))
+        if not len(chosen):
+            return obstacles
+        less = across * (1.0 - STRAIGHTENING)
+        velocities = np.stack([vx + s * less, vy - c * less], axis=-1)[:, chosen].reshape(-1, 2)
+        return obstacles.joined(replace(obstacles.where(np.tile(chosen, len(STRAIGHTENING))), velocities=velocities))
 
     def _meets(self, curve: Curve, obstacles: Obstacles, margin: float) -> np.ndarray:
         """Marks moving obstacles whose course meets the curve (n,): they may halt there."""
