@@ -83,8 +83,8 @@ class _Moment:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, share of its braking, and the
-    time since which a stop has been free at the original offset [s]."""
+    """Place of an evasion: the curve to it, the vehicle's original offset [m] to the left of the lane's middle, share of its braking, and
+    the time since which a stop has been free at the original offset [s]."""
 
     evasion: Curve
     before: float
