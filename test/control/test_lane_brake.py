@@ -40,10 +40,11 @@ def moving(speed, **others):
     return initial_state(SETTINGS.model, HMMWV, vx=speed, **others)
 
 
-def plan(speed, aside=0.0):
-    """Goes on at a speed [m/s], and aside within 2 s [m]."""
+def plan(speed, aside=0.0, begins=0.0):
+    """Goes on at a speed [m/s] from an offset [m], and aside within 2 s [m]."""
     times = np.arange(41) * 0.1
-    return Plan(tuple(NAMES), times, np.array([moving(speed, x=speed * t, y=aside * min(t / 2.0, 1.0)) for t in times]), np.zeros((41, 3)))
+    states = np.array([moving(speed, x=speed * t, y=begins + aside * min(t / 2.0, 1.0)) for t in times])
+    return Plan(tuple(NAMES), times, states, np.zeros((41, 3)))
 
 
 def seen(*rows, suspected=None):
@@ -130,8 +131,8 @@ def decide_again(*steps, road, before=0.0):
     """Decides on an evasion at 10 m/s and an offset, and then at each step of time, speed, offset and obstacles."""
     brake, stops = LaneBrake(SETTINGS, STOPS, PLACE), []
     for at, speed, aside, obstacles in ((0.0, 10.0, before, seen((80.0, before, 0.9, -14.0, 0.0))), *steps):
-        drives = replace(plan(speed), states=np.array([moving(speed, x=speed * t, y=aside) for t in np.arange(41) * 0.1]))
-        stops.append(brake.decide(drives, (0.0, 0.0), (0.0, 0.0), at, moving(speed, y=aside), replace(obstacles, time=at), road, MARGIN))
+        stops.append(brake.decide(plan(speed, begins=aside), (0.0, 0.0), (0.0, 0.0), at, moving(speed, y=aside),
+                                  replace(obstacles, time=at), road, MARGIN))
     assert stops[0].reason == BESIDE
     return stops[1:]
 
