@@ -92,6 +92,28 @@ class _Place:
     free_since: float = math.inf
 
 
+@dataclass(frozen=True, eq=False)
+class _Evading:
+    """Circumstances of an evasion: inputs, with oncoming traffic that may straighten (`comes_over`: there is some); the vehicle's curve
+    along the lane, its offset from the lane's middle to the left and the room to its sides [m]; `back`, to its original offset, to the
+    left [m]; whether traffic is oncoming; length of the way to a place beside the curve [m], and deceleration to stop there [m/s^2]."""
+
+    now: _Moment
+    curve: Curve
+    lane: DrivenLane
+    from_middle: float
+    room: tuple[float, float]
+    back: float
+    oncoming: bool
+    comes_over: bool
+    length: float
+    braking: float
+
+    def shifted(self, side: float) -> Curve:
+        """Returns the way to a place `side` [m] to the left of the curve."""
+        return self.curve.shifted(side, 0.0, self.length)
+
+
 class LaneBrake:
     """Emergency brake in the lane. Stores the chosen place of an evasion."""
 
@@ -134,47 +156,19 @@ class LaneBrake:
         unbraked = _Moment(x, in_force, ahead, obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), margin)
         may = unbraked.obstacles.halting(self._meets(curve, unbraked.obstacles, margin), HALTING_BEGINS, HALTING)
         now = replace(unbraked, obstacles=may)
-        if self._place is not None and abs(from_middle) < abs(self._place.before):  # an evasion to the lane's middle, or across it
-            self._place = replace(self._place, before=from_middle)
-        back = 0.0 if self._place is None else self._place.before - from_middle
-        # Oncoming traffic that has come to the vehicle's side, too, may drive along the lane there.
-        straightening = replace(unbraked, obstacles=self._straightening(unbraked.obstacles, lane, -back))
-        comes_over = len(straightening.obstacles.radii) > len(unbraked.obstacles.radii)
-        if comes_over:
-            now = replace(now, obstacles=self._straightening(may, lane, -back))
+        evading = self._evading(unbraked, curve, lane, from_middle, room)
+        if evading.comes_over:
+            now = replace(now, obstacles=self._straightening(may, lane, -evading.back))
         moving = may.where(may.moving | (np.arange(len(may.radii)) >= len(obstacles.radii)))  # or has just moved
         gently = self._settings.sight_braking
         # With less than full braking and a larger margin, so as not to wait for the last moment.
         after = self._stop(now, curve, command, RESERVE, gently, STILL_SPEED)
-        length = max(SHIFT_TIME_AND_LENGTH[0] * float(x[self._vx]), SHIFT_TIME_AND_LENGTH[1])
-        slowly = float(x[self._vx]) ** 2 / (2.0 * length)  # by which the vehicle gets as far as a place beside the way
-
-        def comes() -> bool:
-            heading = float(x[self._at[2]])
-            return bool((unbraked.obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
-
-        def free(evasion: Curve, reserve: float = 0.0, max_braking: float = slowly) -> bool:
-            return self._stop(straightening, evasion, reserve=reserve, max_braking=max_braking, reach=length).free
-
-        def inside(evasion: Curve) -> bool:
-            out = self._outside(lane, self._stops.driven(evasion, x, in_force, None, slowly, NOMINAL)[1])
-            return bool(out.max() <= out[0])
-
-        def beside(evasion: Curve, share: float) -> LaneStop:
-            self._place = replace(self._place or _Place(evasion, from_middle), evasion=evasion, share=share)
-            # Traffic that crosses may turn back: full braking if the way stays free. Oncoming traffic would hit a vehicle that stops early.
-            hard = not comes() and free(evasion, max_braking=math.inf)
-            return self._along(BESIDE, evasion, x, math.inf if hard else share * slowly)
-
-        # An evasion ends only when a stop at the original place is free; a free stop at the place of evasion is no reason to return.
-        # A place outside of the corridor is kept only until one inside is free.
         if self._place is not None:
-            there = self._stop(replace(now, obstacles=moving), curve.shifted(back, 0.0, length), None, RESERVE, gently, STILL_SPEED, length)
-            self._place = replace(self._place, free_since=min(self._place.free_since, ahead) if there.free else math.inf)
-            if ahead - self._place.free_since > GOING_BACK or (after.free and not obstacles.moving.any()):
-                self.forget()
-            elif inside(self._place.evasion) and free(self._place.evasion, max_braking=self._place.share * slowly):
-                return beside(self._place.evasion, self._place.share)
+            there = self._stop(replace(now, obstacles=moving), evading.shifted(evading.back), None, RESERVE, gently, STILL_SPEED,
+                               evading.length)
+            kept = self._keep(evading, there.free, after.free and not obstacles.moving.any())
+            if kept is not None:
+                return kept
         place = self._place
         leaves = self._excursion(lane, plan, ahead) > LEAVING
         if place is None and not (obstacles.may_move | obstacles.tentative).any():
@@ -188,24 +182,71 @@ class LaneBrake:
         # Too near to an obstacle that may halt: gain distance by braking, not by evasion.
         if place is None and self._stop(unbraked, curve).free:
             return self._along(IN_LANE, curve, x)
-        last = None if place is None else place.evasion  # an obstacle that appears larger does not change the place
+        beside = self._evade(evading)
+        if beside is not None:
+            return beside
+        return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None
+
+    def _evading(self, moment: _Moment, curve: Curve, lane: DrivenLane, from_middle: float, room: tuple[float, float]) -> _Evading:
+        """Returns the circumstances of an evasion from the vehicle's curve along the lane; `from_middle`, `room` as of `_in_lane`."""
+        if self._place is not None and abs(from_middle) < abs(self._place.before):  # an evasion to the lane's middle, or across it
+            self._place = replace(self._place, before=from_middle)
+        back = 0.0 if self._place is None else self._place.before - from_middle
+        obstacles, heading, speed = moment.obstacles, float(moment.x[self._at[2]]), float(moment.x[self._vx])
+        length = max(SHIFT_TIME_AND_LENGTH[0] * speed, SHIFT_TIME_AND_LENGTH[1])
+        # Oncoming traffic that has come to the vehicle's side, too, may drive along the lane there.
+        straightening = self._straightening(obstacles, lane, -back)
+        oncoming = bool((obstacles.velocities @ [math.cos(heading), math.sin(heading)] < -HALTING_SPEED).any())
+        return _Evading(replace(moment, obstacles=straightening), curve, lane, from_middle, room, back, oncoming,
+                        len(straightening.radii) > len(obstacles.radii), length, speed**2 / (2.0 * length))
+
+    def _keep(self, evading: _Evading, free: bool, over: bool) -> LaneStop | None:
+        """Returns the evasion in force while its place is free, or None. It ends only when a stop at the original place has been `free`
+        for a while, or if nothing moves any more and the lane is free (`over`): a free stop at the place of evasion is no reason to
+        return. A place outside of the corridor is kept only until one inside is free."""
+        assert self._place is not None
+        place = self._place = replace(self._place, free_since=min(self._place.free_since, evading.now.ahead) if free else math.inf)
+        if evading.now.ahead - place.free_since > GOING_BACK or over:
+            self.forget()
+        elif self._inside(evading, place.evasion) and self._free(evading, place.evasion, max_braking=place.share * evading.braking):
+            return self._beside(evading, place.evasion, place.share)
+        return None
+
+    def _evade(self, evading: _Evading) -> LaneStop | None:
+        """Returns a stop at the first free place; without one at the last place, which an obstacle that appears larger does not change;
+        or None."""
+        place, room, back = self._place, evading.room, evading.back
+        last = None if place is None else place.evasion
         # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
-        shifted = [(side, curve.shifted(side, 0.0, length)) for side in sorted((at - from_middle for at in PLACES), key=abs)
-                   if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0 or comes_over)]
+        shifted = [(side, evading.shifted(side)) for side in sorted((at - evading.from_middle for at in PLACES), key=abs)
+                   if abs(side) > LEAST_SHIFT and -room[1] < side < room[0] and (place is None or side * back <= 0.0 or evading.comes_over)]
         # More of an obstacle becomes visible as it approaches: prefer a place with spare room.
         ways = [(side, evasion, reserve) for reserve in (PASSING_MARGIN, 0.0) for side, evasion in shifted]
-        coming, left = comes(), 1.0 if self._settings.traffic_side == "left" else -1.0
+        left = 1.0 if self._settings.traffic_side == "left" else -1.0
         # Oncoming traffic returns to its own side: first the places on the vehicle's.
-        for side, evasion, reserve in sorted(ways, key=lambda way: coming and left * way[0] < 0.0):
+        for side, evasion, reserve in sorted(ways, key=lambda way: evading.oncoming and left * way[0] < 0.0):
             share = RETURNING if side * back > 0.0 else 1.0
-            if free(evasion, reserve, share * slowly):
-                if inside(evasion):
-                    return beside(evasion, share)
-                if coming:  # leave the corridor only for oncoming obstacles, which braking does not avoid
+            if self._free(evading, evasion, reserve, share * evading.braking):
+                if self._inside(evading, evasion):
+                    return self._beside(evading, evasion, share)
+                if evading.oncoming:  # leave the corridor only for oncoming obstacles, which braking does not avoid
                     last = last or evasion
-        if last is not None:
-            return beside(last, 1.0)
-        return self._along(IN_LANE, curve, x) if at_once.speed < after.speed else None
+        return None if last is None else self._beside(evading, last, 1.0)
+
+    def _free(self, evading: _Evading, evasion: Curve, reserve: float = 0.0, max_braking: float = math.inf) -> bool:
+        return self._stop(evading.now, evasion, reserve=reserve, max_braking=max_braking, reach=evading.length).free
+
+    def _inside(self, evading: _Evading, evasion: Curve) -> bool:
+        """Checks that the vehicle gets no further out of the corridor."""
+        now = evading.now
+        out = self._outside(evading.lane, self._stops.driven(evasion, now.x, now.in_force, None, evading.braking, NOMINAL)[1])
+        return bool(out.max() <= out[0])
+
+    def _beside(self, evading: _Evading, evasion: Curve, share: float) -> LaneStop:
+        self._place = replace(self._place or _Place(evasion, evading.from_middle), evasion=evasion, share=share)
+        # Traffic that crosses may turn back: full braking if the way stays free. Oncoming traffic would hit a vehicle that stops early.
+        hard = not evading.oncoming and self._free(evading, evasion)
+        return self._along(BESIDE, evasion, evading.now.x, math.inf if hard else share * evading.braking)
 
     def _along(self, reason: str, curve: Curve, x: np.ndarray, max_braking: float = math.inf) -> LaneStop:
         steering, pedal = self._stops.command(curve, x, NOMINAL)
