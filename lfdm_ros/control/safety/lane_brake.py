@@ -153,6 +153,8 @@ class LaneBrake:
         corridor has room for it. Arguments as in `Guard.decide`; margin: to keep [m].
         """
         curve, from_middle, room = self._in_lane(lane, x)
+        if self._place is not None and abs(from_middle) < abs(self._place.before):  # an evasion to the lane's middle, or across it
+            self._place = replace(self._place, before=from_middle)
         unbraked = _Moment(x, in_force, ahead, obstacles.hypotheses(HALTING_SPEED, NEW_ROOM), margin)
         may = unbraked.obstacles.halting(self._meets(curve, unbraked.obstacles, margin), HALTING_BEGINS, HALTING)
         now = replace(unbraked, obstacles=may)
@@ -189,8 +191,6 @@ class LaneBrake:
 
     def _evading(self, moment: _Moment, curve: Curve, lane: DrivenLane, from_middle: float, room: tuple[float, float]) -> _Evading:
         """Returns the circumstances of an evasion from the vehicle's curve along the lane; `from_middle`, `room` as of `_in_lane`."""
-        if self._place is not None and abs(from_middle) < abs(self._place.before):  # an evasion to the lane's middle, or across it
-            self._place = replace(self._place, before=from_middle)
         back = 0.0 if self._place is None else self._place.before - from_middle
         obstacles, heading, speed = moment.obstacles, float(moment.x[self._at[2]]), float(moment.x[self._vx])
         length = max(SHIFT_TIME_AND_LENGTH[0] * speed, SHIFT_TIME_AND_LENGTH[1])
