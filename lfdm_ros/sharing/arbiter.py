@@ -48,11 +48,12 @@ AHEAD = 0.1  # [s] a message may be stamped ahead of the clock
 HORIZON = 3.0  # [s] of the operator's intention
 PAST, PAST_STEP = 3.0, 0.02  # [s] span and spacing of the stored states: sources in time answer none that is older
 RELAPSE = 3.0  # [s] within which a returning threat counts as the same
-LINK_HOLD, PEDAL_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link, and there with other pedals
+LINK_HOLD, LINK_PEDAL_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link, and there while pedals differ
+PEDAL_HOLDS = 3.0  # `extra_hold` while pedals differ, without delay
 MAX_HOLDS = 4.0  # largest factor of it: doubles each time that a threat returns
 SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which it grows from `extra_hold`
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
-SAME_PEDAL = 0.3  # [1] difference of throttle less brake up to which k falls over a slow link
+SAME_PEDAL = 0.3  # [1] largest difference of throttle less brake of pedals that do not differ
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
 MAX_STOP_PLAN_AGE = 5.0  # [s] of a plan whose steering a stop follows
 STANDING = 0.3  # [m/s] below which a waiting vehicle is held by the brake
@@ -136,6 +137,7 @@ class AuthorityArbiter:
         self._obstacles: Obstacles = NO_OBSTACLES
         self._sent: deque[StampedCommand] = deque(maxlen=MAX_SENT)
         self._k = self._k_target = self._law_k = 0.0
+        self._brake_passes = False  # an operator's harder brake is the vehicle's
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
         self._threats: deque[tuple[float, float]] = deque()  # times and threats within the hold of k
         self._last_high = -math.inf  # time at which the law's k was last above 1/2
@@ -411,6 +413,7 @@ class AuthorityArbiter:
         self._assessed = now
         self._threat = assess(self.components, situation, s.rule)
         threat = self._threat.relative
+        self._brake_passes = False
         if threat == threat:
             threat = self._hold(now, threat)
         self._opposite = bool(
@@ -420,7 +423,7 @@ class AuthorityArbiter:
 
     def _hold(self, now: float, threat: float) -> float:
         """Sets the law's k, and returns the threat that sets it: where autonomy has the larger share, the maximum within the hold time.
-        Then autonomy keeps its share, up to HOLD_SHARE, for longer, and over a slow link its side."""
+        Then autonomy keeps its share, up to HOLD_SHARE, and its side for longer."""
         s, age = self.settings, max(self._sources[OPERATOR].age(now), 0.0)
         age = age if age < SAME_OPERATOR else 0.0
         since = now - s.hold - LINK_TIMES * age
@@ -433,14 +436,15 @@ class AuthorityArbiter:
         if self._law_k > 0.5:
             self._last_high = now
         # Autonomy has removed the threat, and an operator who goes on as before returns to it: over a slow link most of all.
-        slow = float(np.interp(age, SLOW_LINK, (0.0, 1.0)))
-        hold = self._holds * (s.extra_hold + slow * max(LINK_HOLD - s.extra_hold, 0.0))
+        hold = self._holds * float(np.interp(age, SLOW_LINK, (s.extra_hold, max(LINK_HOLD, s.extra_hold))))
         if self._pedals_differ():
-            hold = max(hold, PEDAL_HOLD * slow)
-        if self._k > 0.5 and now - self._last_high < hold:
+            hold = max(hold, float(np.interp(age, SLOW_LINK, (PEDAL_HOLDS * s.extra_hold, LINK_PEDAL_HOLD))))
+        holds = self._k > 0.5 and now - self._last_high < hold
+        # Over a slow link an operator brakes for an old picture.
+        self._brake_passes = holds and self._law_k <= 0.5 and age <= SLOW_LINK[0]
+        if holds:
             self._law_k = max(self._law_k, min(before, HOLD_SHARE))
-            if slow:
-                threat = max(threat, s.choose_operator)
+            threat = max(threat, s.choose_operator)
         return threat
 
     def _pedals_differ(self) -> bool:
@@ -503,7 +507,14 @@ class AuthorityArbiter:
         assert only is not None  # rows with a shared command need one of them
         if operator is None or autonomy is None:
             return dataclasses.replace(only, time=now)
+        if self._operator_brakes(row, operator, autonomy):
+            autonomy = dataclasses.replace(autonomy, throttle=0.0, brake=operator.brake)
         return blended(operator, autonomy, self._k, now)
+
+    def _operator_brakes(self, row: Row, operator: StampedCommand | None, autonomy: StampedCommand | None) -> bool:
+        """Checks whether the operator's brake is the vehicle's: harder than autonomy's, within the additional hold of k."""
+        return (self._brake_passes and row.share is Authority.LAW and operator is not None and autonomy is not None
+                and operator.pedal < min(autonomy.pedal, 0.0))
 
     def _stop_steering(self, now: float, applied: StampedCommand, situation: Situation | None) -> float:
         """Returns the steering of the last plan at the vehicle's position; without a recent plan the present steering."""
@@ -525,6 +536,8 @@ class AuthorityArbiter:
             return "; ".join((row.why, *filter(None, (requested, *lost))))
         if row.share is not Authority.LAW:
             return row.why or f"mode {self.mode}"
+        if self._operator_brakes(row, self._requested[OPERATOR], self._requested[AUTONOMY]):
+            return "the operator brakes after a threat"
         if self._choice.k is not None:
             return f"opposite sides of an obstacle: {'autonomy' if self._choice.k else 'operator'} drives; " + "; ".join(
                 self._threat.reasons[:1])

@@ -37,8 +37,8 @@ class SharingSettings(CommandLimits):
     hold: float = setting(0.3, "s", "where autonomy has the larger share, k falls once the threat has been lower for this time plus "
                                     "two round trips of the operator's link", 0.0, 10.0, live=True)
     extra_hold: float = setting(2.0, "s", f"for this time longer k stays at {HOLD_SHARE:g} at most, so that the operator does not return "
-                                          "to the same threat; longer over a slow link and after a threat has returned", 0.0, 20.0,
-                                live=True)
+                                          "to the same threat; longer while pedals differ, over a slow link and after a threat has "
+                                          "returned", 0.0, 20.0, live=True)
     k_up: float = setting(10.0, "1/s", "largest rate at which autonomy takes over", 0.01, 1000.0, live=True)
     # At most the inverse of the reaction time, `risk.reaction`, so that the operator can take over.
     k_down: float = setting(3.0, "1/s", "largest rate at which the operator regains control", 0.01, 1000.0, live=True)

@@ -319,9 +319,10 @@ def test_k_holds_longer_each_time_that_a_threat_comes_back(age, calm, full, part
         drive.run(calm)
 
 
-@pytest.mark.parametrize(("age", "full", "partly"), [(0.0, 0.3, 2.0), (0.2, 1.1, 20.0)])
-def test_k_holds_over_a_slow_link_while_the_pedals_differ(age, full, partly):
-    """An operator who holds the throttle open while autonomy brakes would return to the threat; 20 s are the end of it, or agreement."""
+@pytest.mark.parametrize(("age", "full", "partly"), [(0.0, 0.3, 6.0), (0.2, 1.1, 20.0)])
+def test_k_holds_longer_while_the_pedals_differ(age, full, partly):
+    """An operator who holds the throttle open while autonomy brakes would return to the threat; the hold ends after 6 s, over a slow link
+    after 20 s, or when the pedals agree."""
     drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
     drive.age, drive.operator = age, (0.1, 1.0, 0.0)
     assert drive.run(0.5).k == 1.0
@@ -334,6 +335,24 @@ def test_k_holds_over_a_slow_link_while_the_pedals_differ(age, full, partly):
     assert drive.decisions[-1].k == (0.85 if partly > 8.0 else 0.0)
     drive.operator = (0.1, 0.0, 0.1)
     assert drive.run(0.1).k == 0.0
+
+
+@pytest.mark.parametrize("age", [0.0, 0.2])
+def test_the_brake_of_the_operator_passes_once_the_threat_is_over(age):
+    """Within the additional hold autonomy does not drive against the operator's brake, but over a slow link, where the picture is old.
+    Under the threat it may, and the operator's throttle never counts for more than its share."""
+    drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
+    drive.age, drive.operator, drive.autonomy = age, (0.0, 0.0, 0.4), (0.0, 0.4, 0.0)
+    assert drive.run(1.0).command.pedal == pytest.approx(0.4)
+    drive.threat.threat = 0.0
+    decision, passes = drive.run(2.0), age == 0.0
+    assert decision.k == 0.85 and decision.command.pedal == pytest.approx(-0.4 if passes else -0.15 * 0.4 + 0.85 * 0.4)
+    assert (decision.reason == "the operator brakes after a threat") is passes
+    drive.operator = (0.0, 0.8, 0.0)
+    assert drive.run(1.0).command.pedal == pytest.approx(0.15 * 0.8 + 0.85 * 0.4)
+    drive.operator = (0.0, 0.0, 0.4)
+    drive.threat.threat = math.nan
+    assert drive.run(1.0).command.pedal == pytest.approx(-0.15 * 0.4 + 0.85 * 0.4)
 
 
 @pytest.mark.parametrize(("lane", "apart"), [(None, True), (2.0, False), (8.0, True)])
@@ -349,6 +368,27 @@ def test_what_stands_beside_the_lane_is_passed_on_one_side_only(lane, apart):
     drive.arbiter.update_obstacles(Obstacles(np.array([[18.0, 3.0]]), np.array([0.15]), np.zeros((1, 2)), drive.now))
     drive.operator = (0.3, 0.1, 0.0)
     assert drive.run(0.1).opposite is apart
+
+
+def test_autonomy_keeps_its_side_within_the_additional_hold():
+    """The operator steers to the left of a post that stays 15 m ahead, autonomy's plan to the right."""
+    drive, t = Drive(0.9, hold=0.3), np.arange(0.0, 4.0, 0.1)
+    drive.operator = (0.3, 0.1, 0.0)
+
+    def run(seconds):
+        for _ in range(round(10 * seconds)):
+            states = np.column_stack([drive.x + 10.0 * t, -0.4 * t**2, np.zeros(len(t)), np.full(len(t), 10.0)])
+            inputs = np.tile([-0.1, 0.0, 0.1], (len(t), 1))
+            drive.arbiter.on_plan(drive.now, Plan(("x", "y", "yaw", "vx"), drive.now + t, states, inputs), drive.now)
+            drive.arbiter.update_obstacles(Obstacles(np.array([[drive.x + 15.0, 0.0]]), np.array([0.15]), np.zeros((1, 2)), drive.now))
+            drive.run(0.1)
+        return drive.decisions[-1]
+
+    decision = run(0.5)
+    assert decision.opposite and decision.k == 1.0
+    drive.threat.threat = 0.0
+    assert run(2.2).k == 1.0
+    assert run(1.0).k == 0.0
 
 
 @pytest.mark.parametrize(("aside", "centre", "speed", "vx", "counts"), [
