@@ -137,7 +137,7 @@ class AuthorityArbiter:
         self._obstacles: Obstacles = NO_OBSTACLES
         self._sent: deque[StampedCommand] = deque(maxlen=MAX_SENT)
         self._k = self._k_target = self._law_k = 0.0
-        self._brake_passes = False  # an operator's harder brake is the vehicle's
+        self._brake_share = 0.0  # of an operator's brake that is harder than autonomy's
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
         self._threats: deque[tuple[float, float]] = deque()  # times and threats within the hold of k
         self._last_high = -math.inf  # time at which the law's k was last above 1/2
@@ -413,7 +413,7 @@ class AuthorityArbiter:
         self._assessed = now
         self._threat = assess(self.components, situation, s.rule)
         threat = self._threat.relative
-        self._brake_passes = False
+        self._brake_share = 0.0
         if threat == threat:
             threat = self._hold(now, threat)
         self._opposite = bool(
@@ -440,8 +440,9 @@ class AuthorityArbiter:
         if self._pedals_differ():
             hold = max(hold, float(np.interp(age, SLOW_LINK, (PEDAL_HOLDS * s.extra_hold, LINK_PEDAL_HOLD))))
         holds = self._k > 0.5 and now - self._last_high < hold
-        # Over a slow link an operator brakes for an old picture.
-        self._brake_passes = holds and self._law_k <= 0.5 and age <= SLOW_LINK[0]
+        if holds and self._law_k <= 0.5:
+            # Over a slow link an operator brakes for an old picture.
+            self._brake_share = float(np.interp(age, SLOW_LINK, (1.0, 0.0)))
         if holds:
             self._law_k = max(self._law_k, min(before, HOLD_SHARE))
             threat = max(threat, s.choose_operator)
@@ -508,12 +509,13 @@ class AuthorityArbiter:
         if operator is None or autonomy is None:
             return dataclasses.replace(only, time=now)
         if self._operator_brakes(row, operator, autonomy):
-            autonomy = dataclasses.replace(autonomy, throttle=0.0, brake=operator.brake)
+            pedal = (1.0 - self._brake_share) * autonomy.pedal + self._brake_share * operator.pedal
+            autonomy = StampedCommand.of_pedal(autonomy.time, autonomy.steering, pedal, autonomy.reverse)
         return blended(operator, autonomy, self._k, now)
 
     def _operator_brakes(self, row: Row, operator: StampedCommand | None, autonomy: StampedCommand | None) -> bool:
-        """Checks whether the operator's brake is the vehicle's: harder than autonomy's, within the additional hold of k."""
-        return (self._brake_passes and row.share is Authority.LAW and operator is not None and autonomy is not None
+        """Checks whether the operator's brake is harder than autonomy's, and counts in full: within the additional hold of k."""
+        return (self._brake_share > 0.0 and row.share is Authority.LAW and operator is not None and autonomy is not None
                 and operator.pedal < min(autonomy.pedal, 0.0))
 
     def _stop_steering(self, now: float, applied: StampedCommand, situation: Situation | None) -> float:

@@ -337,17 +337,18 @@ def test_k_holds_longer_while_the_pedals_differ(age, full, partly):
     assert drive.run(0.1).k == 0.0
 
 
-@pytest.mark.parametrize("age", [0.0, 0.2])
-def test_the_brake_of_the_operator_passes_once_the_threat_is_over(age):
+@pytest.mark.parametrize(("age", "share"), [(0.0, 1.0), (0.075, 0.5), (0.2, 0.0)])
+def test_the_brake_of_the_operator_passes_once_the_threat_is_over(age, share):
     """Within the additional hold autonomy does not drive against the operator's brake, but over a slow link, where the picture is old.
     Under the threat it may, and the operator's throttle never counts for more than its share."""
     drive = Drive(0.9, engage=0.2, full=0.8, hysteresis=0.0, k_down=1000.0, hold=0.3)
     drive.age, drive.operator, drive.autonomy = age, (0.0, 0.0, 0.4), (0.0, 0.4, 0.0)
     assert drive.run(1.0).command.pedal == pytest.approx(0.4)
     drive.threat.threat = 0.0
-    decision, passes = drive.run(2.0), age == 0.0
-    assert decision.k == 0.85 and decision.command.pedal == pytest.approx(-0.4 if passes else -0.15 * 0.4 + 0.85 * 0.4)
-    assert (decision.reason == "the operator brakes after a threat") is passes
+    decision = drive.run(2.0)
+    assert decision.k == 0.85
+    assert decision.command.pedal == pytest.approx(-0.15 * 0.4 + 0.85 * ((1.0 - share) * 0.4 - share * 0.4))
+    assert (decision.reason == "the operator brakes after a threat") is (share > 0.0)
     drive.operator = (0.0, 0.8, 0.0)
     assert drive.run(1.0).command.pedal == pytest.approx(0.15 * 0.8 + 0.85 * 0.4)
     drive.operator = (0.0, 0.0, 0.4)
