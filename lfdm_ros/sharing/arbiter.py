@@ -19,7 +19,7 @@ from lfdm_ros.control.prediction import REQUIRED, Measured
 from lfdm_ros.control.routing.traffic import follows
 from lfdm_ros.errors import InputError
 from lfdm_ros.perception.obstacles import NO_OBSTACLES, Obstacles
-from lfdm_ros.sharing.blend import SideChoice, aligned, blended, opposite
+from lfdm_ros.sharing.blend import SideChoice, aligned, blended, braked_with, opposite
 from lfdm_ros.sharing.forecast import Forecast, column
 from lfdm_ros.sharing.gate import SLOW, OutputGate
 from lfdm_ros.sharing.machine import (
@@ -51,7 +51,7 @@ RELAPSE = 3.0  # [s] within which a returning threat counts as the same
 LINK_HOLD, LINK_PEDAL_HOLD = 5.0, 20.0  # [s] additional hold of k over a slow link, and there while pedals differ
 PEDAL_HOLDS = 3.0  # `extra_hold` while pedals differ, without delay
 MAX_HOLDS = 4.0  # largest factor of it: doubles each time that a threat returns
-SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which it grows from `extra_hold`
+SLOW_LINK = 0.05, 0.1  # [s] ages of the operator's command between which it grows from `extra_hold`, and the brake's weight falls
 LINK_TIMES = 4.0  # ages of the operator's command: two round trips of the link
 SAME_PEDAL = 0.3  # [1] largest difference of throttle less brake of pedals that do not differ
 SAME_OPERATOR = 10.0  # [s] of silence after which it may be another operator
@@ -137,7 +137,7 @@ class AuthorityArbiter:
         self._obstacles: Obstacles = NO_OBSTACLES
         self._sent: deque[StampedCommand] = deque(maxlen=MAX_SENT)
         self._k = self._k_target = self._law_k = 0.0
-        self._brake_share = 0.0  # of an operator's brake that is harder than autonomy's
+        self._brake_weight, self._operator_brakes = 0.0, False  # weight of an operator's brake harder than autonomy's; whether it acts
         self._threat, self._assessed = UNKNOWN_THREAT, -math.inf
         self._threats: deque[tuple[float, float]] = deque()  # times and threats within the hold of k
         self._last_high = -math.inf  # time at which the law's k was last above 1/2
@@ -413,9 +413,10 @@ class AuthorityArbiter:
         self._assessed = now
         self._threat = assess(self.components, situation, s.rule)
         threat = self._threat.relative
-        self._brake_share = 0.0
         if threat == threat:
             threat = self._hold(now, threat)
+        else:
+            self._brake_weight = 0.0
         self._opposite = bool(
             s.sides and situation.intention is not None and situation.plan is not None
             and opposite(situation.intention, situation.plan, now, s.sides_horizon, _passable_obstacles(situation), s.sides_near).any())
@@ -438,11 +439,12 @@ class AuthorityArbiter:
         # Autonomy has removed the threat, and an operator who goes on as before returns to it: over a slow link most of all.
         hold = self._holds * float(np.interp(age, SLOW_LINK, (s.extra_hold, max(LINK_HOLD, s.extra_hold))))
         if self._pedals_differ():
-            hold = max(hold, float(np.interp(age, SLOW_LINK, (PEDAL_HOLDS * s.extra_hold, LINK_PEDAL_HOLD))))
+            pedal_hold = PEDAL_HOLDS * s.extra_hold
+            hold = max(hold, float(np.interp(age, SLOW_LINK, (pedal_hold, max(LINK_PEDAL_HOLD, pedal_hold)))))
         holds = self._k > 0.5 and now - self._last_high < hold
-        if holds and self._law_k <= 0.5:
-            # Over a slow link an operator brakes for an old picture.
-            self._brake_share = float(np.interp(age, SLOW_LINK, (1.0, 0.0)))
+        # Until k has fallen, so that the brake does not ease off at the end; over a slow link an operator brakes for an old picture.
+        brakes = self._law_k <= 0.5 and (holds or (self._brake_weight > 0.0 and self._k > self._law_k))
+        self._brake_weight = float(np.interp(age, SLOW_LINK, (1.0, 0.0))) if brakes else 0.0
         if holds:
             self._law_k = max(self._law_k, min(before, HOLD_SHARE))
             threat = max(threat, s.choose_operator)
@@ -495,6 +497,7 @@ class AuthorityArbiter:
     def _command(self, now: float, row: Row, situation: Situation | None) -> StampedCommand:
         """Returns the command before the gate."""
         s, applied = self.settings, self._gate.applied
+        self._operator_brakes = False
         if row.action is Action.WAIT:
             standing = self._measured is None or abs(self._measured.values["vx"]) < STANDING
             return StampedCommand(now, 0.0, 0.0, s.stop_brake if standing else 0.0)
@@ -508,15 +511,10 @@ class AuthorityArbiter:
         assert only is not None  # rows with a shared command need one of them
         if operator is None or autonomy is None:
             return dataclasses.replace(only, time=now)
-        if self._operator_brakes(row, operator, autonomy):
-            pedal = (1.0 - self._brake_share) * autonomy.pedal + self._brake_share * operator.pedal
-            autonomy = StampedCommand.of_pedal(autonomy.time, autonomy.steering, pedal, autonomy.reverse)
+        if row.share in (Authority.LAW, Authority.OPERATOR) and self._brake_weight > 0.0:
+            autonomy, alone = braked_with(operator, autonomy, self._brake_weight), autonomy
+            self._operator_brakes = autonomy is not alone
         return blended(operator, autonomy, self._k, now)
-
-    def _operator_brakes(self, row: Row, operator: StampedCommand | None, autonomy: StampedCommand | None) -> bool:
-        """Checks whether the operator's brake is harder than autonomy's, and counts in full: within the additional hold of k."""
-        return (self._brake_share > 0.0 and row.share is Authority.LAW and operator is not None and autonomy is not None
-                and operator.pedal < min(autonomy.pedal, 0.0))
 
     def _stop_steering(self, now: float, applied: StampedCommand, situation: Situation | None) -> float:
         """Returns the steering of the last plan at the vehicle's position; without a recent plan the present steering."""
@@ -527,7 +525,8 @@ class AuthorityArbiter:
         return min(max(float(plan.inputs[int(np.argmin(away)), 0]), -1.0), 1.0)
 
     def _reason(self, now: float, row: Row) -> str:
-        return "; ".join(filter(None, (self._takeover_status.text, self._reason_of(now, row))))
+        brakes = "the operator's brake acts" if self._operator_brakes else ""
+        return "; ".join(filter(None, (self._takeover_status.text, brakes, self._reason_of(now, row))))
 
     def _reason_of(self, now: float, row: Row) -> str:
         if row.action is Action.EMERGENCY:
@@ -538,8 +537,6 @@ class AuthorityArbiter:
             return "; ".join((row.why, *filter(None, (requested, *lost))))
         if row.share is not Authority.LAW:
             return row.why or f"mode {self.mode}"
-        if self._operator_brakes(row, self._requested[OPERATOR], self._requested[AUTONOMY]):
-            return "the operator brakes after a threat"
         if self._choice.k is not None:
             return f"opposite sides of an obstacle: {'autonomy' if self._choice.k else 'operator'} drives; " + "; ".join(
                 self._threat.reasons[:1])

@@ -81,6 +81,14 @@ def aligned(command: StampedCommand, plan: Plan | None, now: float, delay: float
     return StampedCommand.of_pedal(now, steering, pedal)
 
 
+def braked_with(operator: StampedCommand, autonomy: StampedCommand, weight: float) -> StampedCommand:
+    """Returns autonomy's command with a harder brake of the operator in place of its pedal, by `weight` in [0, 1]."""
+    if operator.pedal >= min(autonomy.pedal, 0.0):
+        return autonomy
+    pedal = (1.0 - weight) * autonomy.pedal + weight * operator.pedal
+    return StampedCommand.of_pedal(autonomy.time, autonomy.steering, pedal, autonomy.reverse)
+
+
 def blended(operator: StampedCommand, autonomy: StampedCommand, k: float, now: float) -> StampedCommand:
     """Returns (1 - k) operator + k autonomy. Throttle and brake form one pedal, so that they never act together; where only one driver
     reverses, the pedal of the one with the larger share is used unblended."""

@@ -348,12 +348,31 @@ def test_the_brake_of_the_operator_passes_once_the_threat_is_over(age, share):
     decision = drive.run(2.0)
     assert decision.k == 0.85
     assert decision.command.pedal == pytest.approx(-0.15 * 0.4 + 0.85 * ((1.0 - share) * 0.4 - share * 0.4))
-    assert (decision.reason == "the operator brakes after a threat") is (share > 0.0)
-    drive.operator = (0.0, 0.8, 0.0)
-    assert drive.run(1.0).command.pedal == pytest.approx(0.15 * 0.8 + 0.85 * 0.4)
+    assert ("the operator's brake acts" in decision.reason) is (share > 0.0)
+    for operator, autonomy in ((0.8, 0.4), (0.0, 0.4), (-0.05, -0.4)):  # throttle, neither, and the gentler brake count by their share
+        drive.operator, drive.autonomy = ((0.0, max(pedal, 0.0), max(-pedal, 0.0)) for pedal in (operator, autonomy))
+        assert drive.run(0.5).command.pedal == pytest.approx(0.15 * operator + 0.85 * autonomy)
+    drive.autonomy = (0.0, 0.4, 0.0)
     drive.operator = (0.0, 0.0, 0.4)
     drive.threat.threat = math.nan
     assert drive.run(1.0).command.pedal == pytest.approx(-0.15 * 0.4 + 0.85 * 0.4)
+
+
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_the_brake_of_the_operator_does_not_ease_off_when_the_vehicle_is_handed_back(acknowledged):
+    """At the end of the additional hold, and when the operator takes over within it, k falls in 0.3 s."""
+    drive = Drive(0.9, hold=0.3)
+    drive.operator, drive.autonomy = (0.0, 0.0, 0.3), (0.0, 0.2, 0.0)
+    drive.run(1.0)
+    drive.threat.threat = 0.0
+    assert drive.run(1.0).command.pedal == pytest.approx(-0.3)
+    if acknowledged:
+        drive.arbiter.request_takeover("test", 5.0)
+        drive.run(0.1)
+        drive.arbiter.acknowledge_takeover()
+    since = len(drive.decisions)
+    assert drive.run(9.0).k == 0.0
+    assert max(decision.command.pedal for decision in drive.decisions[since:]) <= -0.3 + 1e-9
 
 
 @pytest.mark.parametrize(("lane", "apart"), [(None, True), (2.0, False), (8.0, True)])

@@ -69,9 +69,10 @@ def test_among_things_that_move(monkeypatch):
 
 
 def test_a_barely_learned_operator_keeps_driving():
-    """In a lane change without latency, too short for learning, which it passes alone: small k, and no failure."""
-    alone, found = (study.work(study.SharingRun("lane_change", control, 0.0, 4)) for control in ("operator", "shared"))
-    assert found["mean_k"] < 0.3 and not found["failure"] and not alone["failure"]
+    """In a lane change without latency, too short for learning: small k, and no failure, whether the operator alone passes it or not."""
+    for seed, passes, k in ((4, True, 0.3), (1, False, 0.6)):
+        alone, found = (study.work(study.SharingRun("lane_change", control, 0.0, seed)) for control in ("operator", "shared"))
+        assert found["mean_k"] < k and not found["failure"] and bool(alone["failure"]) is not passes
 
 
 def test_an_operator_without_latency_compensates_a_blind_autonomy():
