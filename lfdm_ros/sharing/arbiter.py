@@ -436,11 +436,14 @@ class AuthorityArbiter:
         before, self._law_k = self._law_k, self._law.k(threat, self._law_k)
         if self._law_k > 0.5:
             self._last_high = now
+
+        def longer(hold: float, slow: float) -> float:
+            return float(np.interp(age, SLOW_LINK, (hold, max(slow, hold))))
+
         # Autonomy has removed the threat, and an operator who goes on as before returns to it: over a slow link most of all.
-        hold = self._holds * float(np.interp(age, SLOW_LINK, (s.extra_hold, max(LINK_HOLD, s.extra_hold))))
+        hold = self._holds * longer(s.extra_hold, LINK_HOLD)
         if self._pedals_differ():
-            pedal_hold = PEDAL_HOLDS * s.extra_hold
-            hold = max(hold, float(np.interp(age, SLOW_LINK, (pedal_hold, max(LINK_PEDAL_HOLD, pedal_hold)))))
+            hold = max(hold, longer(PEDAL_HOLDS * s.extra_hold, LINK_PEDAL_HOLD))
         holds = self._k > 0.5 and now - self._last_high < hold
         # Until k has fallen, so that the brake does not ease off at the end; over a slow link an operator brakes for an old picture.
         brakes = self._law_k <= 0.5 and (holds or (self._brake_weight > 0.0 and self._k > self._law_k))

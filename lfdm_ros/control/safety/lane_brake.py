@@ -213,8 +213,8 @@ class LaneBrake:
         return None
 
     def _evade(self, evading: _Evading) -> LaneStop | None:
-        """Returns a stop at the first free place; without one at the last place, which an obstacle that appears larger does not change;
-        or None."""
+        """Returns a stop at the first free place in the corridor; without one at the last place, which an obstacle that appears larger
+        does not change, or before oncoming traffic at the first free place outside; or None."""
         place, room, back = self._place, evading.room, evading.back
         last = None if place is None else place.evasion
         # Places relative to the middle of the lane: relative to the vehicle they would drift outwards with each decision.
